@@ -1,0 +1,3 @@
+module memscope
+
+go 1.25

@@ -1,0 +1,166 @@
+/*
+ * wire.h - the one contract between the C side (agent, hooks) and the Go side (collector).
+ *
+ * Everything here crosses a process boundary through shared memory or the session socket. The Go twin,
+ * internal/wire/wire_gen.go, is generated from this file (`make generate`) and a test compares the size and
+ * the offset of every field, so a change here is a change everywhere or a red build.
+ *
+ * Rules of the file: fixed-width integers only, no bit-fields, no implicit padding, little-endian hosts,
+ * no `_Atomic` qualifiers (accesses go through the __atomic builtins, and Go through sync/atomic).
+ * Units: bytes for sizes, CLOCK_MONOTONIC nanoseconds for stamps.
+ *
+ * docs/design.md, "The ring", explains the protocol; native/agent/model/ring.pml is its checked model.
+ */
+#ifndef MSMEMSCOPE_WIRE_H
+#define MSMEMSCOPE_WIRE_H
+
+#include <stdint.h>
+
+enum {
+    MS_WIRE_VERSION = 1,
+    MS_WIRE_MAGIC = 0x6d736d31,    /* "msm1": first word of every socket message and of the ring header */
+    MS_RING_HEADER_BYTES = 65536,  /* the header owns one page of the largest page size in use (aarch64, 64 KiB) */
+    MS_RING_MIN_BYTES = 1 << 20,   /* smallest ring, data bytes; a power of two like every ring size */
+    MS_RECORD_ALIGN = 8,           /* records start and end on this boundary */
+    MS_TEXT_MAX = 1024,            /* longest text in a record, bytes, without terminator; longer is cut */
+};
+
+/* ------------------------------------------------------------------ ring header (shared, read-write on both sides)
+ *
+ * The memfd is MS_RING_HEADER_BYTES + size long; both sides map the data area twice in a row, so that a record is
+ * always contiguous. Positions are absolute byte counts since the ring began; offset = position & (size - 1).
+ * Free data bytes are always zero: the consumer clears what it has read before it advances `head`.
+ */
+struct ms_ring {
+    uint32_t magic;   /* MS_WIRE_MAGIC */
+    uint32_t version; /* MS_WIRE_VERSION */
+    uint64_t size;    /* data bytes */
+    uint8_t pad0[48];
+
+    uint64_t tail; /* producers: next free position; advanced by compare-and-swap to reserve */
+    uint8_t pad1[56];
+
+    uint64_t head;    /* consumer: everything below has been read and cleared */
+    uint32_t space;   /* futex word (shared): bumped by the consumer whenever it wakes waiters */
+    uint32_t waiters; /* producers asleep on `space` */
+    uint8_t pad2[48];
+
+    uint64_t heartbeat; /* bumped by the collector at every turn of its loop, at least every 10 ms */
+    uint32_t closed;    /* set by the collector: take no more records, pass through */
+    uint32_t tracing;   /* 1 between start and stop; the hooks read it at every event */
+    uint8_t pad3[48];
+
+    uint64_t wait_count; /* producers: times that a producer had to wait for space */
+    uint64_t wait_ns;    /* ... and for how long, summed over threads */
+    uint64_t skipped;    /* events that were not recorded because the collector was gone */
+    uint8_t pad4[40];
+};
+
+/* ------------------------------------------------------------------ records */
+
+enum ms_type {
+    MS_ALLOC = 1,       /* struct ms_alloc: after the real call succeeded */
+    MS_FREE = 2,        /* struct ms_free: before the real call */
+    MS_UNDO = 3,        /* struct ms_free: the real call of this thread's last MS_FREE of `addr` failed */
+    MS_MARK = 4,        /* struct ms_text: mstx mark */
+    MS_RANGE_START = 5, /* struct ms_text, value = range id */
+    MS_RANGE_END = 6,   /* struct ms_text, value = range id, no text */
+    MS_ACL_INIT = 7,    /* struct ms_text, empty */
+    MS_ACL_FINI = 8,
+    MS_START_TRACE = 9,
+    MS_STOP_TRACE = 10,
+    MS_STEP = 11, /* struct ms_text, value = step number */
+    MS_LOG = 12,  /* struct ms_text, value = enum ms_log_level */
+};
+
+/* `mark` of a record: state:2 | words:14 | type:16 | tid:32, from the top. 0 means reserved but not yet marked. */
+enum {
+    MS_STATE_BUSY = 1,
+    MS_STATE_READY = 2,
+    MS_MARK_STATE_SHIFT = 62,
+    MS_MARK_WORDS_SHIFT = 48, /* record length in units of MS_RECORD_ALIGN */
+    MS_MARK_TYPE_SHIFT = 32,
+};
+
+enum ms_pool { MS_HOST = 0, MS_HAL = 1, MS_PTA = 2, MS_PTA_WORKSPACE = 3, MS_MINDSPORE = 4, MS_ATB = 5, MS_POOLS = 6 };
+
+enum {
+    MS_DEVICE_NONE = 9999, /* unknown; printed N/A */
+    MS_DEVICE_CPU = 10000, /* host memory; printed cpu */
+};
+
+enum {
+    MS_F_SHADOW = 1, /* seen while not tracing: keeps the ledger right, is not shown */
+    MS_F_CREATE = 2, /* MS_ALLOC by halMemCreate: detail = page type | module << 8 | side << 40 */
+};
+
+struct ms_head {
+    uint64_t mark;   /* see above; stored last, with release order */
+    uint64_t pos;    /* the record's own position: tells a whole record from debris after a death */
+    int64_t stamp;   /* CLOCK_MONOTONIC, read after BUSY was stored */
+    uint32_t stack;  /* id of the interned stack, 0 = none */
+    uint16_t device; /* physical card id, or MS_DEVICE_* */
+    uint8_t pool;    /* enum ms_pool */
+    uint8_t flags;   /* MS_F_* */
+};
+
+struct ms_alloc {
+    struct ms_head h;
+    uint64_t addr;
+    uint64_t size;
+    uint64_t detail; /* HAL: the driver's flag word as passed; with MS_F_CREATE see there; pools: 0 */
+    uint64_t total;  /* pools: bytes the pool had reserved at this moment; else 0 */
+};
+
+struct ms_free {
+    struct ms_head h;
+    uint64_t addr;
+    uint64_t total; /* pools: bytes reserved at this moment; else 0 */
+};
+
+struct ms_text {
+    struct ms_head h;
+    uint64_t value;
+    uint32_t length; /* bytes of text that follow this struct, no terminator */
+    uint32_t reserved;
+};
+
+enum ms_log_level { MS_LOG_DEBUG = 0, MS_LOG_INFO = 1, MS_LOG_WARN = 2, MS_LOG_ERROR = 3 };
+
+/* ------------------------------------------------------------------ session socket
+ *
+ * An abstract SOCK_SEQPACKET Unix socket whose name is in MSMEMSCOPE_SESSION. One exchange per connection: connect, send
+ * ms_hello, receive ms_welcome (with the ring's memfd as SCM_RIGHTS), close. Nothing stays open in the target.
+ */
+struct ms_hello {
+    uint32_t magic;
+    uint32_t version;
+    int32_t pid; /* getpid() as the target sees it; the collector takes the real one from SO_PEERCRED */
+    uint32_t reserved;
+};
+
+enum ms_answer { MS_ACCEPTED = 0, MS_REFUSED_VERSION = 1, MS_REFUSED_CLOSING = 2, MS_REFUSED_MEMORY = 3 };
+
+/* What the target has to know of the user's options; bit values of contract.md 1.6. */
+struct ms_config {
+    uint32_t events;    /* collected: alloc 1, free 2, launch 4, access 8 */
+    uint32_t level;     /* op 1, kernel 2 */
+    uint32_t npu_slots; /* bit per card, 0-31; meaningful without all_npu */
+    uint8_t all_npu;
+    uint8_t cpu; /* host (pinned) memory wanted */
+    uint8_t log_level;
+    uint8_t launched; /* a launcher watches over the run and speaks to the user for us */
+    uint32_t c_stack_depth;
+    uint32_t py_stack_depth;
+};
+
+struct ms_welcome {
+    uint32_t magic;
+    uint32_t version;
+    uint32_t answer; /* enum ms_answer; anything but MS_ACCEPTED: no ring, pass through */
+    uint32_t reserved;
+    uint64_t ring_size; /* data bytes */
+    struct ms_config config;
+};
+
+#endif
