@@ -1,0 +1,96 @@
+// Package config holds the options of a run as data. Package cli makes a Config from words; everything else only reads it.
+package config
+
+// Bit values are those of config.json (contract 1.6).
+
+// Events is a set of event classes.
+type Events uint32
+
+// Event classes.
+const (
+	Alloc Events = 1 << iota
+	Free
+	Launch
+	Access
+)
+
+// Analyses is a set of analyses.
+type Analyses uint32
+
+// Analyses.
+const (
+	Leaks Analyses = 1 << iota
+	Decompose
+	Inefficient
+	OOM
+	HostLeaks
+)
+
+// Levels is a set of collection levels.
+type Levels uint32
+
+// Levels.
+const (
+	LevelOp Levels = 1 << iota
+	LevelKernel
+)
+
+// Format is the form of a dump.
+type Format uint8
+
+// Formats.
+const (
+	CSV Format = iota
+	DB
+)
+
+// LogLevel orders log lines; a line is kept when its level is at or above the configured one.
+type LogLevel uint8
+
+// Log levels.
+const (
+	Debug LogLevel = iota
+	Info
+	Warning
+	Error
+)
+
+// Mode says when collection begins.
+type Mode uint8
+
+// Modes.
+const (
+	Immediate Mode = iota
+	Deferred
+)
+
+// Config is every option of a run, after derivation.
+type Config struct {
+	Events     Events // collected (what the user asked plus what analyses imply)
+	DumpEvents Events // written: what the user asked
+	Analysis   Analyses
+	Level      Levels
+	AllNPU     bool
+	NPUSlots   uint32 // bit per card 0-31, meaningful without AllNPU
+	CPU        bool
+	Mode       Mode
+	Format     Format
+	LogLevel   LogLevel
+	OutputPath string // absolute and clean
+
+	OOMTopK      int
+	CStack       bool
+	CStackDepth  int
+	PyStack      bool
+	PyStackDepth int
+	Steps        []uint32
+}
+
+// Default is the Config of a command line without options, with OutputPath still empty.
+func Default() Config {
+	return Config{
+		Events: Alloc | Free | Launch, DumpEvents: Alloc | Free | Launch,
+		Analysis: Leaks, Level: LevelOp, AllNPU: true,
+		LogLevel: Info, OOMTopK: 10, CStackDepth: 50, PyStackDepth: 50,
+	}
+}
