@@ -18,11 +18,11 @@
 
 enum {
     MS_WIRE_VERSION = 1,
-    MS_WIRE_MAGIC = 0x6d736d31,    /* "msm1": first word of every socket message and of the ring header */
-    MS_RING_HEADER_BYTES = 65536,  /* the header owns one page of the largest page size in use (aarch64, 64 KiB) */
-    MS_RING_MIN_BYTES = 1 << 20,   /* smallest ring, data bytes; a power of two like every ring size */
-    MS_RECORD_ALIGN = 8,           /* records start and end on this boundary */
-    MS_TEXT_MAX = 1024,            /* longest text in a record, bytes, without terminator; longer is cut */
+    MS_WIRE_MAGIC = 0x6d736d31,   /* "msm1": first word of every socket message and of the ring header */
+    MS_RING_HEADER_BYTES = 65536, /* the header owns one page of the largest page size in use (aarch64, 64 KiB) */
+    MS_RING_MIN_BYTES = 1 << 20,  /* smallest ring, data bytes; a power of two like every ring size */
+    MS_RECORD_ALIGN = 8,          /* records start and end on this boundary */
+    MS_TEXT_MAX = 1024,           /* longest text in a record, bytes, without terminator; longer is cut */
 };
 
 /* ------------------------------------------------------------------ ring header (shared, read-write on both sides)
