@@ -1,0 +1,90 @@
+# make build    everything that a user needs, below build/; fetches its tools into .tools/ first
+# make demo     build, then a training loop with a planted leak on two virtual cards
+# make test     everything that CI runs; the last line has the count
+# make smoke    end-to-end suites;  LEVEL=2 for all of them
+# make soak     the long kill tests, not part of CI
+# make bench    the figures of bench/
+# make lint     formatters and linters only
+# make generate the Go twin of native/include/wire.h
+# make build-aarch64   the same tree for the other architecture, below build/aarch64/
+#
+# The fragments native/native.mk and vnpu/vnpu.mk add their libraries and programs to `artefacts`, and define their tests.
+# They get: OUT (where the tree goes), ARCH (x86_64, aarch64), ZIGCC (the C compiler for what ships; it bounds the GLIBC
+# symbols), CC (gcc, for sanitizers and coverage).
+
+HOST_ARCH := $(shell uname -m)
+ARCH ?= $(HOST_ARCH)
+OUT := build$(if $(filter-out $(HOST_ARCH),$(ARCH)),/$(ARCH))
+LEVEL ?= 1
+
+GO := $(CURDIR)/.tools/bin/go
+ZIGCC := $(CURDIR)/.tools/bin/zig cc -target $(ARCH)-linux-gnu.2.17
+CC := gcc
+# zig's caches: beside the tools, so that a home directory that cannot be written is no obstacle.
+export ZIG_GLOBAL_CACHE_DIR ?= $(CURDIR)/.tools/zig-cache
+export ZIG_LOCAL_CACHE_DIR ?= $(CURDIR)/.tools/zig-cache
+export CGO_ENABLED := 0
+export GOARCH := $(if $(filter aarch64,$(ARCH)),arm64,amd64)
+export GOFLAGS := -trimpath -buildvcs=false
+
+VERSION := $(shell cat VERSION)
+GO_LDFLAGS := -s -w -X memscope/internal/cli.version=$(VERSION)
+
+.DEFAULT_GOAL := build
+.DELETE_ON_ERROR:
+.PHONY: build build-aarch64 demo test smoke soak bench lint clean generate FORCE
+
+# The tools come before every other rule: make rebuilds an included file first and starts again.
+ifneq ($(MAKECMDGOALS),clean)
+include .tools/ready.mk
+endif
+.tools/ready.mk: tools/setup.sh tools/requirements.txt go.mod
+	tools/setup.sh build
+	touch $@
+
+.tools/ready-test: tools/setup.sh
+	tools/setup.sh test
+	touch $@
+
+artefacts := $(OUT)/bin/msmemscope $(OUT)/bin/msmemscope.bin
+-include native/native.mk
+-include vnpu/vnpu.mk
+
+build: $(artefacts)
+
+$(OUT)/bin/msmemscope: scripts/msmemscope
+	@mkdir -p $(@D)
+	install -m 755 $< $@
+
+# Go knows better than make what is out of date.
+$(OUT)/bin/msmemscope.bin: FORCE
+	@mkdir -p $(@D)
+	$(GO) build -ldflags '$(GO_LDFLAGS)' -o $@ ./cmd/msmemscope
+FORCE:
+
+build-aarch64:
+	$(MAKE) ARCH=aarch64 build
+
+demo: build
+	tools/demo.sh $(OUT)
+
+generate:
+	$(GO) generate ./...
+
+lint:
+	tools/lint.sh
+
+test: .tools/ready-test
+	tools/test.sh
+
+smoke: build .tools/ready-test
+	SMOKE_LEVEL=$(LEVEL) $(GO) test -count=1 -timeout 20m ./test/smoke/...
+
+soak: build .tools/ready-test
+	SMOKE_LEVEL=2 SOAK=1 $(GO) test -count=1 -timeout 2h -v ./test/smoke/...
+
+bench: build .tools/ready-test
+	bench/run
+
+clean:
+	rm -rf build
