@@ -1,0 +1,57 @@
+package wire
+
+import "unsafe"
+
+// Record is a view of one published record in a ring. It is valid until the Reader's next Release.
+type Record struct {
+	p    unsafe.Pointer
+	mark uint64
+}
+
+// Type is one of the Type constants.
+func (r Record) Type() uint16 { return uint16(r.mark >> MarkTypeShift) }
+
+// TID is the producing thread, as numbered where the target runs.
+func (r Record) TID() uint32 { return uint32(r.mark) }
+
+// Size is the whole record in bytes.
+func (r Record) Size() uint64 { return markSize(r.mark) }
+
+// Head is the part that every record has.
+func (r Record) Head() *Head { return (*Head)(r.p) }
+
+// Alloc is the record as an allocation. Only for TypeAlloc.
+func (r Record) Alloc() *Alloc { return (*Alloc)(r.p) }
+
+// Free is the record as a free. Only for TypeFree and TypeUndo.
+func (r Record) Free() *Free { return (*Free)(r.p) }
+
+// Text is the record as a value with text. Only for the other types.
+func (r Record) Text() *Text { return (*Text)(r.p) }
+
+// TextBytes is the text behind Text, a view into the ring.
+func (r Record) TextBytes() []byte {
+	room := r.Size() - uint64(unsafe.Sizeof(Text{}))
+	n := min(uint64(r.Text().Length), room, TextMax)
+	return unsafe.Slice((*byte)(unsafe.Add(r.p, unsafe.Sizeof(Text{}))), n)
+}
+
+func markSize(mark uint64) uint64 {
+	const words = 1<<(MarkStateShift-MarkWordsShift) - 1
+	return (mark >> MarkWordsShift & words) * RecordAlign
+}
+
+func markState(mark uint64) uint64 { return mark >> MarkStateShift }
+
+// leastSize is the smallest record of a type in bytes, 0 for a type that does not exist.
+func leastSize(typ uint16) uint64 {
+	switch typ {
+	case TypeAlloc:
+		return uint64(unsafe.Sizeof(Alloc{}))
+	case TypeFree, TypeUndo:
+		return uint64(unsafe.Sizeof(Free{}))
+	case TypeMark, TypeRangeStart, TypeRangeEnd, TypeACLInit, TypeACLFini, TypeStartTrace, TypeStopTrace, TypeStep, TypeLog:
+		return uint64(unsafe.Sizeof(Text{}))
+	}
+	return 0
+}
