@@ -1,0 +1,299 @@
+package spool
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"memscope/internal/event"
+)
+
+// An encoded event is: kind, pool (one byte each), mask (two bytes), stamp (varint, difference to the event before), then
+// each field whose bit is set in mask, in the order of the bits. A clear bit says "as predicted from the events before it
+// in this block", which is what most fields of most events are. Signed differences are zigzag varints.
+const (
+	hasSub     = 1 << iota // byte; else 0
+	hasBits                // byte, Flags; byte, Page; else both 0
+	hasModule              // zigzag; else that of the event before
+	hasDevice              // zigzag difference to the event before
+	hasSeq                 // zigzag difference to the event before; else 1 more
+	hasPID                 // zigzag difference to the event before
+	hasTID                 // zigzag difference to the event before
+	hasAddr                // zigzag difference to the last event with an address; else 0
+	hasSize                // zigzag; else 0
+	hasUsed                // zigzag difference to: last of this pool, plus Size of a Malloc, less Size of a Free
+	hasTotal               // zigzag difference to the last of this pool
+	hasAlloc               // zigzag difference to the last event with an id; else 0
+	hasProcess             // zigzag difference to the event before
+	hasCard                // DeviceUsed, zigzag difference to the event before
+	hasValue               // varint; else 0
+	hasName                // varint length, bytes; else empty
+)
+
+const (
+	// MaxName is the number of bytes of a name that are kept.
+	MaxName = 16 << 10
+	// maxFields bounds an encoded event without its name: 4 bytes, 3 more single bytes, and 15 varints.
+	maxFields = 4 + 3 + 15*binary.MaxVarintLen64
+	// poolSlots: pools take part in the prediction by their lower bits.
+	poolSlots = 8
+)
+
+// state is what predictions lean on. Each block starts from the zero state, so that it can be decoded alone.
+type state struct {
+	last        event.Event // fields of the event before
+	addr        uint64      // last that was not 0
+	alloc       uint64
+	used, total [poolSlots]int64
+}
+
+// predict gives the Used and Total that an event has if nothing surprising happened.
+func (s *state) predict(ev *event.Event) (used, total int64) {
+	p := ev.Pool % poolSlots
+	used, total = s.used[p], s.total[p]
+	switch ev.Kind {
+	case event.Malloc:
+		used += ev.Size
+	case event.Free:
+		used -= ev.Size
+	default:
+		return 0, 0
+	}
+	return used, total
+}
+
+// advance makes ev the event before.
+func (s *state) advance(ev *event.Event) {
+	s.last.Stamp, s.last.Seq, s.last.PID, s.last.TID = ev.Stamp, ev.Seq, ev.PID, ev.TID
+	s.last.Module, s.last.Device = ev.Module, ev.Device
+	s.last.ProcessUsed, s.last.DeviceUsed = ev.ProcessUsed, ev.DeviceUsed
+	if ev.Addr != 0 {
+		s.addr = ev.Addr
+	}
+	if ev.AllocID != 0 {
+		s.alloc = ev.AllocID
+	}
+	if ev.Kind == event.Malloc || ev.Kind == event.Free {
+		s.used[ev.Pool%poolSlots], s.total[ev.Pool%poolSlots] = ev.Used, ev.Total
+	}
+}
+
+func putUvarint(b []byte, v uint64) []byte {
+	for v >= 0x80 {
+		b = append(b, byte(v)|0x80)
+		v >>= 7
+	}
+	return append(b, byte(v))
+}
+
+func putVarint(b []byte, v int64) []byte { return putUvarint(b, uint64(v)<<1^uint64(v>>63)) }
+
+// encode appends ev to b.
+func (s *state) encode(b []byte, ev *event.Event) []byte {
+	at := len(b)
+	b = append(b, byte(ev.Kind), byte(ev.Pool), 0, 0)
+	b = putVarint(b, ev.Stamp-s.last.Stamp)
+	mask := 0
+	if ev.Sub != 0 {
+		mask |= hasSub
+		b = append(b, byte(ev.Sub))
+	}
+	if ev.Flags != 0 || ev.Page != 0 {
+		mask |= hasBits
+		b = append(b, byte(ev.Flags), byte(ev.Page))
+	}
+	if ev.Module != s.last.Module {
+		mask |= hasModule
+		b = putVarint(b, int64(ev.Module))
+	}
+	if ev.Device != s.last.Device {
+		mask |= hasDevice
+		b = putVarint(b, int64(ev.Device)-int64(s.last.Device))
+	}
+	if ev.Seq != s.last.Seq+1 {
+		mask |= hasSeq
+		b = putVarint(b, int64(ev.Seq-s.last.Seq))
+	}
+	if ev.PID != s.last.PID {
+		mask |= hasPID
+		b = putVarint(b, int64(ev.PID-s.last.PID))
+	}
+	if ev.TID != s.last.TID {
+		mask |= hasTID
+		b = putVarint(b, int64(ev.TID-s.last.TID))
+	}
+	if ev.Addr != 0 {
+		mask |= hasAddr
+		b = putVarint(b, int64(ev.Addr-s.addr))
+	}
+	if ev.Size != 0 {
+		mask |= hasSize
+		b = putVarint(b, ev.Size)
+	}
+	used, total := s.predict(ev)
+	if ev.Used != used {
+		mask |= hasUsed
+		b = putVarint(b, ev.Used-used)
+	}
+	if ev.Total != total {
+		mask |= hasTotal
+		b = putVarint(b, ev.Total-total)
+	}
+	if ev.AllocID != 0 {
+		mask |= hasAlloc
+		b = putVarint(b, int64(ev.AllocID-s.alloc))
+	}
+	if ev.ProcessUsed != s.last.ProcessUsed {
+		mask |= hasProcess
+		b = putVarint(b, ev.ProcessUsed-s.last.ProcessUsed)
+	}
+	if ev.DeviceUsed != s.last.DeviceUsed {
+		mask |= hasCard
+		b = putVarint(b, ev.DeviceUsed-s.last.DeviceUsed)
+	}
+	if ev.Value != 0 {
+		mask |= hasValue
+		b = putUvarint(b, ev.Value)
+	}
+	if ev.Name != "" {
+		name := ev.Name
+		if len(name) > MaxName {
+			name = name[:MaxName]
+		}
+		mask |= hasName
+		b = putUvarint(b, uint64(len(name)))
+		b = append(b, name...)
+	}
+	b[at+2], b[at+3] = byte(mask), byte(mask>>8)
+	s.advance(ev)
+	return b
+}
+
+var errEncoding = errors.New("not an encoded event")
+
+// cursor reads varints; bad is set, and stays, when the bytes end early.
+type cursor struct {
+	b   []byte
+	bad bool
+}
+
+func (c *cursor) uvarint() uint64 {
+	if len(c.b) > 0 && c.b[0] < 0x80 {
+		v := c.b[0]
+		c.b = c.b[1:]
+		return uint64(v)
+	}
+	v, n := binary.Uvarint(c.b)
+	if n <= 0 {
+		c.bad, c.b = true, nil
+		return 0
+	}
+	c.b = c.b[n:]
+	return v
+}
+
+func (c *cursor) varint() int64 {
+	u := c.uvarint()
+	return int64(u>>1) ^ -int64(u&1)
+}
+
+func (c *cursor) byte() byte {
+	if len(c.b) == 0 {
+		c.bad = true
+		return 0
+	}
+	v := c.b[0]
+	c.b = c.b[1:]
+	return v
+}
+
+// decode reads one event from the front of b into ev, every field of it, and returns what is left of b. Names come out of
+// names, so that a name that returns costs no allocation.
+func (s *state) decode(b []byte, ev *event.Event, names *interner) ([]byte, error) {
+	if len(b) < 4 {
+		return nil, errEncoding
+	}
+	mask := int(b[2]) | int(b[3])<<8
+	*ev = event.Event{
+		Kind: event.Kind(b[0]), Pool: event.Pool(b[1]), Module: s.last.Module, Device: s.last.Device,
+		Seq: s.last.Seq + 1, PID: s.last.PID, TID: s.last.TID,
+		ProcessUsed: s.last.ProcessUsed, DeviceUsed: s.last.DeviceUsed,
+	}
+	c := cursor{b: b[4:]}
+	ev.Stamp = s.last.Stamp + c.varint()
+	if mask&hasSub != 0 {
+		ev.Sub = event.Sub(c.byte())
+	}
+	if mask&hasBits != 0 {
+		ev.Flags, ev.Page = event.Flags(c.byte()), event.Page(c.byte())
+	}
+	if mask&hasModule != 0 {
+		ev.Module = int16(c.varint())
+	}
+	if mask&hasDevice != 0 {
+		ev.Device = int32(int64(s.last.Device) + c.varint())
+	}
+	if mask&hasSeq != 0 {
+		ev.Seq = s.last.Seq + uint64(c.varint())
+	}
+	if mask&hasPID != 0 {
+		ev.PID += uint64(c.varint())
+	}
+	if mask&hasTID != 0 {
+		ev.TID += uint64(c.varint())
+	}
+	if mask&hasAddr != 0 {
+		ev.Addr = s.addr + uint64(c.varint())
+	}
+	if mask&hasSize != 0 {
+		ev.Size = c.varint()
+	}
+	ev.Used, ev.Total = s.predict(ev)
+	if mask&hasUsed != 0 {
+		ev.Used += c.varint()
+	}
+	if mask&hasTotal != 0 {
+		ev.Total += c.varint()
+	}
+	if mask&hasAlloc != 0 {
+		ev.AllocID = s.alloc + uint64(c.varint())
+	}
+	if mask&hasProcess != 0 {
+		ev.ProcessUsed += c.varint()
+	}
+	if mask&hasCard != 0 {
+		ev.DeviceUsed += c.varint()
+	}
+	if mask&hasValue != 0 {
+		ev.Value = c.uvarint()
+	}
+	if mask&hasName != 0 {
+		n := c.uvarint()
+		if n > uint64(len(c.b)) {
+			return nil, errEncoding
+		}
+		ev.Name = names.get(c.b[:n])
+		c.b = c.b[n:]
+	}
+	if c.bad {
+		return nil, errEncoding
+	}
+	s.advance(ev)
+	return c.b, nil
+}
+
+// interner gives equal names the same string, which spares most allocations. It forgets everything when it is full.
+type interner struct{ names map[string]string }
+
+const internMax = 4096
+
+func (n *interner) get(b []byte) string {
+	if s, ok := n.names[string(b)]; ok {
+		return s
+	}
+	if n.names == nil || len(n.names) >= internMax {
+		n.names = make(map[string]string)
+	}
+	s := string(b)
+	n.names[s] = s
+	return s
+}

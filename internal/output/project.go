@@ -1,0 +1,214 @@
+// Package output owns the output tree (contract 2): paths, names, permissions, config.json and the log file. It knows
+// nothing of what is in a dump.
+//
+// Files are made through the descriptor of the directory that was opened at the beginning (os.Root), so somebody who
+// swaps a directory on the way for a symbolic link cannot redirect what is written later.
+package output
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"memscope/internal/event"
+)
+
+// Modes of what is made, whatever the umask (contract 9-33).
+const (
+	dirMode  = 0o750
+	fileMode = 0o640
+)
+
+// stampLayout is <TS> of the contract: local time, 14 digits.
+const stampLayout = "20060102150405"
+
+// Project is the directory of one traced process, msmemscope_<PID>_<TS>_ascend.
+type Project struct {
+	Path string   // absolute
+	Root *os.Root // the directory; open until Close
+
+	notice func(line string)
+}
+
+// Create makes the project directory of process pid below base, an absolute path that Resolve accepted, and base itself
+// where it is missing. When the directory of this second exists already (exec of the same pid), the next free second names
+// it. notice gets lines for the user, complete with prefix and without line end ("[msmemscope] Info: create file …"); it is
+// called from whichever goroutine makes the file and may be nil.
+func Create(base string, pid int, notice func(line string)) (*Project, error) {
+	top, err := openBase(base)
+	if err != nil {
+		return nil, fmt.Errorf("cannot make the output directory %s: %w", base, cause(err))
+	}
+	defer top.Close()
+	if notice == nil {
+		notice = func(string) {}
+	}
+	var root *os.Root
+	name, err := freeName(func(ts string) (string, error) {
+		name := "msmemscope_" + strconv.Itoa(pid) + "_" + ts + "_ascend"
+		root, err = makeDir(top, name, true)
+		return name, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a project directory in %s: %w", base, cause(err))
+	}
+	return &Project{Path: filepath.Join(base, name), Root: root, notice: notice}, nil
+}
+
+// Open opens an existing project directory.
+func Open(path string, notice func(line string)) (*Project, error) {
+	if notice == nil {
+		notice = func(string) {}
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Project{Path: path, Root: root, notice: notice}, nil
+}
+
+// Close gives the directory's descriptor back. Files stay open.
+func (p *Project) Close() error { return p.Root.Close() }
+
+// CreateDump makes the dump file of a device, device_<id>/dump/memscope_dump_<TS>.<ext>, and says its name relative to the
+// project directory.
+func (p *Project) CreateDump(device int32, ext string) (*os.File, string, error) {
+	dir := "device_" + strconv.Itoa(int(device))
+	if device == event.DeviceCPU {
+		dir = "device_cpu"
+	}
+	f, name, err := p.createIn([]string{dir, "dump"}, "memscope_dump_", "."+ext)
+	if err == nil {
+		p.notice("[msmemscope] Info: create file " + filepath.Join(p.Path, name) + ".")
+	}
+	return f, name, err
+}
+
+// createIn makes a file <prefix><TS><suffix> in a sub-directory, given as its components, and says its name relative to
+// the project directory.
+func (p *Project) createIn(dirs []string, prefix, suffix string) (*os.File, string, error) {
+	where := filepath.Join(dirs...)
+	f, name, err := func() (*os.File, string, error) {
+		root := p.Root
+		for _, d := range dirs {
+			sub, err := makeDir(root, d, false)
+			if root != p.Root {
+				root.Close()
+			}
+			if err != nil {
+				return nil, "", err
+			}
+			root = sub
+		}
+		defer root.Close()
+		var f *os.File
+		name, err := freeName(func(ts string) (name string, err error) {
+			name = prefix + ts + suffix
+			f, err = createFile(root, name)
+			return name, err
+		})
+		return f, filepath.Join(where, name), err
+	}()
+	if err != nil {
+		return nil, "", fmt.Errorf("cannot make a file in %s: %w", filepath.Join(p.Path, where), cause(err))
+	}
+	return f, name, nil
+}
+
+// freeName calls try with the stamp of now, then of the following seconds until it does not answer "exists already".
+func freeName(try func(ts string) (string, error)) (string, error) {
+	const tries = 3600
+	at := time.Now()
+	for i := 0; ; i++ {
+		name, err := try(at.Format(stampLayout))
+		if i == tries || !errors.Is(err, fs.ErrExist) {
+			return name, err
+		}
+		at = at.Add(time.Second)
+	}
+}
+
+// createFile makes a new file for appending; O_EXCL never follows a symbolic link.
+func createFile(root *os.Root, name string) (*os.File, error) {
+	f, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR|os.O_APPEND, fileMode)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Chmod(fileMode); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// makeDir makes a directory, or takes the one that is there unless it has to be new, and opens it.
+func makeDir(root *os.Root, name string, fresh bool) (*os.Root, error) {
+	err := root.Mkdir(name, dirMode)
+	switch {
+	case err == nil:
+		if err := root.Chmod(name, dirMode); err != nil {
+			return nil, err
+		}
+	case fresh || !errors.Is(err, fs.ErrExist):
+		return nil, err
+	}
+	return openDir(root, name)
+}
+
+// openDir opens a directory that must not be a symbolic link.
+func openDir(root *os.Root, name string) (*os.Root, error) {
+	before, err := root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !before.IsDir() {
+		return nil, fmt.Errorf("%s is not a directory", filepath.Join(root.Name(), name))
+	}
+	dir, err := root.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	if after, err := dir.Stat("."); err != nil || !os.SameFile(before, after) { // swapped in between
+		dir.Close()
+		return nil, fmt.Errorf("%s changed while it was opened", filepath.Join(root.Name(), name))
+	}
+	return dir, nil
+}
+
+// openBase makes and opens the output directory. Links above it are followed, it must be none itself.
+func openBase(base string) (*os.Root, error) {
+	parent := filepath.Dir(base)
+	if err := makeParents(parent); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(parent)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return makeDir(root, filepath.Base(base), false)
+}
+
+// makeParents is os.MkdirAll with modes that do not depend on the umask.
+func makeParents(path string) error {
+	if info, err := os.Stat(path); err == nil {
+		if !info.IsDir() {
+			return fmt.Errorf("%s is not a directory", path)
+		}
+		return nil
+	}
+	if err := makeParents(filepath.Dir(path)); err != nil {
+		return err
+	}
+	if err := os.Mkdir(path, dirMode); err != nil {
+		if errors.Is(err, fs.ErrExist) { // another process of this run was quicker
+			return nil
+		}
+		return err
+	}
+	return os.Chmod(path, dirMode)
+}
