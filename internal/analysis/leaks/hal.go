@@ -1,0 +1,53 @@
+package leaks
+
+import (
+	"memscope/internal/analysis"
+	"memscope/internal/config"
+	"memscope/internal/event"
+	"memscope/internal/ledger"
+)
+
+const (
+	maxLines   = 1000 // log lines about leaked driver memory; the rest is a number
+	halModules = 76   // module ids 0 to 75 have a name (contract, appendix A)
+)
+
+// hal is the check of driver memory: what was allocated while tracing and lives at the end is a leak. It is said in the
+// log only.
+type hal struct {
+	pid     uint64
+	seen    bool
+	leaked  int
+	modules map[int16]bool // unknown modules that have been said
+}
+
+func (h *hal) event(log analysis.Logger, ev *event.Event, b *ledger.Block) {
+	if !h.seen {
+		h.seen, h.pid = true, ev.PID
+		log.Logf(config.Info, "process %d: first device memory event", ev.PID)
+	}
+	switch {
+	case ev.Kind == event.Malloc && (ev.Module < 0 || ev.Module >= halModules) && !h.modules[ev.Module]:
+		if h.modules == nil {
+			h.modules = map[int16]bool{}
+		}
+		h.modules[ev.Module] = true
+		log.Logf(config.Info, "process %d, device %d: device memory of module %d, which has no name", ev.PID, ev.Device, ev.Module)
+	case ev.Kind == event.Free && ev.Flags&event.Shadow != 0 && b.State == ledger.Normal:
+		if h.leaked++; h.leaked <= maxLines {
+			log.Logf(config.Warning, "process %d, device %d: device memory at 0x%x (%d bytes) was never freed",
+				ev.PID, ev.Device, ev.Addr, ev.Size)
+		}
+	}
+}
+
+func (h *hal) report(log analysis.Logger) {
+	switch {
+	case !h.seen:
+		log.Logf(config.Info, "no process used device memory")
+	case h.leaked == 0:
+		log.Logf(config.Info, "process %d: all device memory was freed", h.pid)
+	case h.leaked > maxLines:
+		log.Logf(config.Warning, "process %d: %d more blocks of device memory were never freed", h.pid, h.leaked-maxLines)
+	}
+}
