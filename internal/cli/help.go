@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+)
+
+// usage precedes an error about the command line.
+const usage = `Usage: msmemscope [options] <program> [arguments]
+       msmemscope [options] -- <program> [arguments]
+       msmemscope --help shows all options.
+`
+
+const helpHead = `Usage: msmemscope [options] <program> [arguments]
+       msmemscope [options] -- <program> [arguments]
+       msmemscope dump recover <directory>
+       source msmemscope --load-api-env[=npu|host]
+       source msmemscope --unload-api-env
+
+Runs a program, records where it allocates and frees memory of Ascend NPUs, reports
+what leaked, and leaves a dump of all events.
+`
+
+const helpTail = `
+Options stand before the program. After it, only --name=value with the full name of an
+option above is still taken (with a notice); -- ends that, too. Long names may be
+abbreviated while they stay unambiguous. Lists are separated by , or ，. The last
+of several equal options counts.
+
+Offline:
+  dump recover DIR         finish the dump of a run that was cut off; DIR is its
+                           msmemscope_<pid>_<time>_ascend directory
+
+Sourced, in bash or zsh:
+  --load-api-env[=npu|host]  prepare this shell, so that programs started from it carry
+                             the hooks (default npu)
+  --unload-api-env           undo it; do that when the work is done
+
+Environment:
+  ASCEND_HOME_PATH           CANN, where the real libraries are looked for
+  ASCEND_RT_VISIBLE_DEVICES  read to tell which card a device number means
+  MSMEMSCOPE_RING_BYTES      bytes of the event buffer of each process
+                             (default: a share of 200 MB)
+
+Exit status: that of the program, 128 + signal when it was killed, 127 when it was not
+found, 126 when it could not be executed; 2 for a wrong command line.
+
+Examples:
+  msmemscope bash train.sh
+  msmemscope --analysis=leaks --events=alloc,free --output-path=/home/user/output bash train.sh
+  msmemscope --device=npu:0,npu:2 -- python3 train.py --lr 1
+  msmemscope --collect-mode=deferred -- python3 train.py
+  msmemscope dump recover memscopeDumpResults/msmemscope_4711_20260101120000_ascend
+`
+
+// help is the text of --help: the options by group, then all that is no option.
+func help() string {
+	var b strings.Builder
+	b.WriteString(helpHead)
+	for g := group(1); g < groups; g++ {
+		fmt.Fprintf(&b, "\n%s:\n", groupTitles[g])
+		for _, o := range options {
+			if o.group == g && !o.later && o.instead == "" {
+				writeOption(&b, o)
+			}
+		}
+	}
+	b.WriteString(helpTail)
+	return b.String()
+}
+
+// writeOption writes one option, its help in a column of its own.
+func writeOption(b *strings.Builder, o *option) {
+	names := "    --" + o.name
+	if o.short != 0 {
+		names = fmt.Sprintf("-%c, --%s", o.short, o.name)
+	}
+	if o.takesValue() {
+		names += "=" + o.arg
+	}
+	for i, line := range o.help {
+		if i > 0 {
+			names = ""
+		}
+		fmt.Fprintf(b, "  %-24s %s\n", names, line)
+	}
+}

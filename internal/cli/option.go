@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+)
+
+// option is one long option; a short letter is another name for it.
+type option struct {
+	name  string
+	short byte
+	arg   string // what the value is called in the help; empty for a flag
+	group group
+	help  []string // lines
+
+	// instead names the present spelling of a deprecated one. It works like that, with a note, and is not shown.
+	instead string
+	// later marks an option of the documentation that this version does not have: recognised, refused, not shown.
+	later bool
+	set   func(p *parser, value string) error
+}
+
+// takesValue tells whether the option has a value; options without arg are flags.
+func (o *option) takesValue() bool { return o.arg != "" }
+
+// group is a heading of the help.
+type group uint8
+
+const (
+	hidden group = iota
+	collection
+	analysis
+	inputOutput
+	general
+	groups
+)
+
+var groupTitles = [groups]string{
+	collection:  "Collection",
+	analysis:    "Analysis",
+	inputOutput: "Output",
+	general:     "General",
+}
+
+// options is every long option, in the order of the help.
+var options = []*option{
+	{name: "events", arg: "LIST", group: collection, set: (*parser).setEvents, help: []string{
+		"what to record: alloc, free, launch; none for nothing",
+		"(default alloc,free,launch)"}},
+	{name: "device", arg: "LIST", group: collection, set: (*parser).setDevice, help: []string{
+		"whose memory: npu (all cards), npu:<id> with id 0-31,",
+		"cpu (pinned host memory) (default npu)"}},
+	{name: "collect-mode", arg: "MODE", group: collection, set: (*parser).setCollectMode, help: []string{
+		"immediate, or deferred: only between start and stop",
+		"(default immediate)"}},
+	{name: "level", arg: "LIST", group: collection, set: (*parser).setLevel, help: []string{
+		"op (default op)"}},
+	{name: "analysis", arg: "LIST", group: analysis, set: (*parser).setAnalysis, help: []string{
+		"leaks, none (default leaks)"}},
+	{name: "format", arg: "FORMAT", group: inputOutput, set: (*parser).setFormat, help: []string{
+		"form of the dump: csv (default csv)"}},
+	{name: "output-path", short: 'o', arg: "DIR", group: inputOutput, set: (*parser).setOutputPath, help: []string{
+		"where the output tree goes; made when missing",
+		"(default ./memscopeDumpResults)"}},
+	{name: "log-level", arg: "LEVEL", group: inputOutput, set: (*parser).setLogLevel, help: []string{
+		"debug, info, warning, error (default info);",
+		"beats the three shortcuts below"}},
+	{name: "verbose", short: 'v', group: inputOutput, set: (*parser).setVerbose, help: []string{
+		"the same as --log-level=debug"}},
+	{name: "debug", group: inputOutput, set: (*parser).setVerbose, help: []string{
+		"the same as --log-level=debug"}},
+	{name: "quiet", short: 'q', group: inputOutput, set: (*parser).setQuiet, help: []string{
+		"the same as --log-level=error"}},
+	{name: "help", short: 'h', group: general, set: (*parser).setHelp, help: []string{
+		"show this text"}},
+	{name: "version", short: 'V', group: general, set: (*parser).setVersion, help: []string{
+		"show name and version"}},
+
+	{name: "output", arg: "DIR", instead: "output-path", set: (*parser).setOutputPath},
+	{name: "data-format", arg: "FORMAT", instead: "format", set: (*parser).setFormat},
+
+	{name: "load-api-env", set: sourcedOnly("load-api-env")},
+	{name: "unload-api-env", set: sourcedOnly("unload-api-env")},
+
+	{name: "steps", arg: "LIST", later: true},
+	{name: "call-stack", arg: "LIST", later: true},
+	{name: "watch", arg: "RANGE", later: true},
+	{name: "compare", later: true},
+	{name: "input-path", short: 'i', arg: "LIST", later: true},
+	{name: "input", arg: "LIST", later: true},
+	{name: "pid", arg: "PID", later: true},
+	{name: "command", arg: "WORD", later: true},
+	{name: "host-leak-mode", arg: "MODE", later: true},
+	{name: "block-size-threshold", arg: "BYTES", later: true},
+	{name: "sample-rate", arg: "N", later: true},
+}
+
+// sourcedOnly is for the sub-commands that the shell front answers when it is sourced with them in first place.
+func sourcedOnly(name string) func(*parser, string) error {
+	return func(*parser, string) error {
+		return fmt.Errorf("--%s works only when sourced and in first place: source msmemscope --%s", name, name)
+	}
+}
+
+// findExact returns the long option of that name, or nil.
+func findExact(name string) *option {
+	for _, o := range options {
+		if o.name == name {
+			return o
+		}
+	}
+	return nil
+}
+
+// findLong returns the long option that name is, or is the only one to begin with.
+func findLong(name string) (*option, error) {
+	if o := findExact(name); o != nil {
+		return o, nil
+	}
+	var found *option
+	var names []string
+	for _, o := range options {
+		if strings.HasPrefix(o.name, name) {
+			found = o
+			names = append(names, "--"+o.name)
+		}
+	}
+	switch len(names) {
+	case 0:
+		return nil, fmt.Errorf("--%s is not an option; --help shows all", shown(name))
+	case 1:
+		return found, nil
+	}
+	sort.Strings(names)
+	return nil, fmt.Errorf("--%s is ambiguous: %s", name, strings.Join(names, ", "))
+}
+
+// findShort returns the option of that letter.
+func findShort(letter byte) (*option, error) {
+	for _, o := range options {
+		if o.short == letter && letter != 0 {
+			return o, nil
+		}
+	}
+	return nil, fmt.Errorf("-%s is not an option; --help shows all", shown(string(rune(letter))))
+}

@@ -1,0 +1,217 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"memscope/internal/config"
+)
+
+const defaultOutput = "./memscopeDumpResults"
+
+// fields splits a list at half-width and full-width commas. Empty tokens are dropped, blanks are kept.
+func fields(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == '，' })
+}
+
+// refused is the error for a value of an option; accepted says what would do.
+func refused(option, value, accepted string) error {
+	return fmt.Errorf("--%s does not know %q; accepted: %s", option, shown(value), accepted)
+}
+
+// notYet is the error for a value of the documentation that this version does not have.
+func notYet(option, value, accepted string) error {
+	return fmt.Errorf("--%s=%s is not in this version yet; accepted: %s", option, shown(value), accepted)
+}
+
+// set is what a list option accepts: words with their bits, and words of later versions.
+type set struct {
+	option   string
+	bits     map[string]uint32
+	later    func(token string) bool
+	none     bool // the word none, alone, is the empty set
+	accepted string
+}
+
+var eventSet = set{
+	option:   "events",
+	bits:     map[string]uint32{"alloc": uint32(config.Alloc), "free": uint32(config.Free), "launch": uint32(config.Launch)},
+	later:    func(t string) bool { return t == "access" || t == "traceback" },
+	none:     true,
+	accepted: "alloc, free, launch, none",
+}
+
+var analysisSet = set{
+	option: "analysis",
+	bits:   map[string]uint32{"leaks": uint32(config.Leaks)},
+	later: func(t string) bool {
+		return t == "decompose" || t == "inefficient" || t == "oom" || strings.HasPrefix(t, "oom:") || t == "host-leaks"
+	},
+	none:     true,
+	accepted: "leaks, none",
+}
+
+var levelSet = set{
+	option:   "level",
+	bits:     map[string]uint32{"op": uint32(config.LevelOp), "0": uint32(config.LevelOp)},
+	later:    func(t string) bool { return t == "kernel" || t == "1" },
+	accepted: "op",
+}
+
+// parse returns the union of the bits of the tokens.
+func (s set) parse(list string) (uint32, error) {
+	tokens := fields(list)
+	var union uint32
+	for _, token := range tokens {
+		bit, known := s.bits[token]
+		switch {
+		case known:
+			union |= bit
+		case s.none && token == "none":
+			for _, other := range tokens {
+				if other != "none" {
+					return 0, fmt.Errorf("--%s=%s mixes none with other words", s.option, shown(list))
+				}
+			}
+		case s.later(token):
+			return 0, notYet(s.option, token, s.accepted)
+		default:
+			return 0, refused(s.option, token, s.accepted)
+		}
+	}
+	return union, nil
+}
+
+func (p *parser) setEvents(list string) error {
+	bits, err := eventSet.parse(list)
+	p.events = config.Events(bits)
+	return err
+}
+
+func (p *parser) setAnalysis(list string) error {
+	bits, err := analysisSet.parse(list)
+	p.req.config.Analysis = config.Analyses(bits)
+	return err
+}
+
+func (p *parser) setLevel(list string) error {
+	bits, err := levelSet.parse(list)
+	p.req.config.Level = config.Levels(bits)
+	for _, token := range fields(list) {
+		if err == nil && token == "0" {
+			p.deprecate("--level=0", "--level=op")
+		}
+	}
+	return err
+}
+
+func (p *parser) setDevice(list string) error {
+	const accepted = "npu, npu:<id> with id 0-31, cpu"
+	c := &p.req.config
+	c.AllNPU, c.NPUSlots, c.CPU = false, 0, false
+	tokens := fields(list)
+	if len(tokens) == 0 {
+		return fmt.Errorf("--device names no device; accepted: %s", accepted)
+	}
+	for _, token := range tokens {
+		id, isCard := strings.CutPrefix(token, "npu:")
+		switch {
+		case token == "npu":
+			c.AllNPU = true
+		case token == "cpu":
+			c.CPU = true
+		case isCard:
+			slot, ok := cardID(id)
+			if !ok {
+				return refused("device", token, accepted)
+			}
+			c.NPUSlots |= 1 << slot
+		default:
+			return refused("device", token, accepted)
+		}
+	}
+	if c.AllNPU {
+		c.NPUSlots = 0
+	}
+	return nil
+}
+
+// cardID reads a card id, 0 to 31, as C does: decimal, octal with a leading 0, hexadecimal with 0x.
+func cardID(text string) (uint, bool) {
+	base := 10
+	digits := text
+	if rest, hex := strings.CutPrefix(strings.ToLower(text), "0x"); hex {
+		base, digits = 16, rest
+	} else if len(text) > 1 && text[0] == '0' {
+		base = 8
+	}
+	id, err := strconv.ParseUint(digits, base, 32)
+	return uint(id), err == nil && id < 32
+}
+
+func (p *parser) setCollectMode(value string) error {
+	switch value {
+	case "immediate":
+		p.req.config.Mode = config.Immediate
+	case "deferred":
+		p.req.config.Mode = config.Deferred
+	default:
+		return refused("collect-mode", value, "immediate, deferred")
+	}
+	return nil
+}
+
+func (p *parser) setFormat(value string) error {
+	switch value {
+	case "csv":
+		p.req.config.Format = config.CSV
+	case "db":
+		return notYet("format", value, "csv")
+	default:
+		return refused("format", value, "csv")
+	}
+	return nil
+}
+
+func (p *parser) setOutputPath(value string) error {
+	p.outputPath = value
+	return nil
+}
+
+func (p *parser) setLogLevel(value string) error {
+	level, known := map[string]config.LogLevel{
+		"debug": config.Debug, "info": config.Info, "warning": config.Warning, "warn": config.Warning, "error": config.Error,
+	}[value]
+	if !known {
+		return refused("log-level", value, "debug, info, warning, error")
+	}
+	if value == "warn" {
+		p.deprecate("--log-level=warn", "--log-level=warning")
+	}
+	p.logLevel = &level
+	return nil
+}
+
+func (p *parser) setVerbose(string) error { p.verbose = true; return nil }
+func (p *parser) setQuiet(string) error   { p.quiet = true; return nil }
+func (p *parser) setHelp(string) error    { p.req.action = showHelp; return nil }
+func (p *parser) setVersion(string) error { p.req.action = showVersion; return nil }
+
+// derive completes the Config from what was typed (contract 1.6). What analyses and pairing need is collected but not
+// written.
+func (p *parser) derive() {
+	c := &p.req.config
+	c.DumpEvents, c.Events = p.events, p.events
+	if c.Events&(config.Alloc|config.Free) != 0 || c.Analysis&config.Leaks != 0 {
+		c.Events |= config.Alloc | config.Free
+	}
+	switch {
+	case p.logLevel != nil:
+		c.LogLevel = *p.logLevel
+	case p.verbose:
+		c.LogLevel = config.Debug
+	case p.quiet:
+		c.LogLevel = config.Error
+	}
+}
