@@ -26,7 +26,7 @@ type Program struct {
 	Dir            string // working directory, for relative paths
 
 	// Run starts a program under collection and returns the status to exit with.
-	Run func(cfg *config.Config, program []string) int
+	Run func(cfg config.Config, program []string) int
 	// Recover finishes the dump files of a run that was cut off, in a project directory, and tells on w what it did.
 	Recover func(dir string, w io.Writer) error
 }
@@ -52,7 +52,7 @@ func (p *Program) Main(words []string) int {
 	for _, risk := range output.Risks(req.config.OutputPath) {
 		p.warn(risk)
 	}
-	return p.Run(&req.config, req.program)
+	return p.Run(req.config, req.program)
 }
 
 // print writes text that was asked for; a failure to write it (a full disk behind a redirection) is told by the status.

@@ -1,0 +1,266 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"memscope/internal/config"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// result is what a command line led to.
+type result struct {
+	status         int
+	stdout, stderr string
+	config         *config.Config // nil when nothing was run
+	program        []string
+	recovered      string
+}
+
+// call runs a command line against a run that ends with status 42.
+func call(t *testing.T, words ...string) result {
+	t.Helper()
+	var r result
+	var stdout, stderr bytes.Buffer
+	p := Program{
+		Stdout: &stdout, Stderr: &stderr, Dir: t.TempDir(),
+		Run: func(cfg config.Config, program []string) int {
+			r.config, r.program = &cfg, program
+			return 42
+		},
+		Recover: func(dir string, w io.Writer) error {
+			r.recovered = dir
+			if dir == "broken" {
+				return errors.New("broken: no spool here")
+			}
+			_, err := io.WriteString(w, "recovered\n")
+			return err
+		},
+	}
+	r.status = p.Main(words)
+	r.stdout, r.stderr = stdout.String(), stderr.String()
+	return r
+}
+
+func TestWrongCommandLines(t *testing.T) {
+	long := strings.Repeat("a", 5000)
+	for _, c := range []struct {
+		name  string
+		words []string
+		line  string // after the prefix
+	}{
+		{"nothing", nil, "there is no program to run"},
+		{"only options", []string{"--events=alloc"}, "there is no program to run"},
+		{"only the separator", []string{"--"}, "there is no program to run"},
+		{"unknown option", []string{"--evnts=alloc", "p"}, "--evnts is not an option; --help shows all"},
+		{"unknown short option", []string{"-x", "p"}, "-x is not an option; --help shows all"},
+		{"unknown in a cluster", []string{"-vxq", "p"}, "-x is not an option; --help shows all"},
+		{"a terminal escape", []string{"--\x1b[2J\n", "p"}, `--\x1b[2J\n is not an option; --help shows all`},
+		{"ambiguous", []string{"--inp=a", "p"}, "--inp is ambiguous: --input, --input-path"},
+		{"ambiguous over groups", []string{"--lo", "p"}, "--lo is ambiguous: --load-api-env, --log-level"},
+		{"empty name", []string{"--=x", "p"}, "-- is ambiguous: " + allNames()},
+		{"no value left", []string{"--events"}, "--events needs a value"},
+		{"no value left, abbreviated", []string{"--eve"}, "--events needs a value"},
+		{"no value left, short", []string{"-o"}, "-o needs a value"},
+		{"flag with a value", []string{"--quiet=yes", "p"}, `--quiet takes no value, but has "yes"`},
+		{"the next word is the value", []string{"--events", "--analysis=leaks", "p"},
+			`--events does not know "--analysis=leaks"; accepted: alloc, free, launch, none`},
+
+		{"events", []string{"--events=alloc,fre", "p"}, `--events does not know "fre"; accepted: alloc, free, launch, none`},
+		{"events, blanks are not trimmed", []string{"--events=alloc, free", "p"},
+			`--events does not know " free"; accepted: alloc, free, launch, none`},
+		{"events, none mixed", []string{"--events=none,alloc", "p"}, "--events=none,alloc mixes none with other words"},
+		{"events, access", []string{"--events=alloc,access", "p"},
+			"--events=access is not in this version yet; accepted: alloc, free, launch, none"},
+		{"events, traceback", []string{"--events=traceback", "p"},
+			"--events=traceback is not in this version yet; accepted: alloc, free, launch, none"},
+		{"analysis", []string{"--analysis=leak", "p"}, `--analysis does not know "leak"; accepted: leaks, none`},
+		{"analysis, none mixed", []string{"--analysis=leaks，none", "p"}, "--analysis=leaks，none mixes none with other words"},
+		{"analysis, oom", []string{"--analysis=oom", "p"}, "--analysis=oom is not in this version yet; accepted: leaks, none"},
+		{"analysis, oom:K", []string{"--analysis=oom:50", "p"}, "--analysis=oom:50 is not in this version yet; accepted: leaks, none"},
+		{"analysis, oomx", []string{"--analysis=oomx", "p"}, `--analysis does not know "oomx"; accepted: leaks, none`},
+		{"analysis, decompose", []string{"--analysis=decompose", "p"}, "--analysis=decompose is not in this version yet; accepted: leaks, none"},
+		{"analysis, inefficient", []string{"--analysis=inefficient", "p"}, "--analysis=inefficient is not in this version yet; accepted: leaks, none"},
+		{"analysis, host-leaks", []string{"--analysis=host-leaks", "p"}, "--analysis=host-leaks is not in this version yet; accepted: leaks, none"},
+		{"level", []string{"--level=2", "p"}, `--level does not know "2"; accepted: op`},
+		{"level, kernel", []string{"--level=op,kernel", "p"}, "--level=kernel is not in this version yet; accepted: op"},
+		{"level, 1", []string{"--level=1", "p"}, "--level=1 is not in this version yet; accepted: op"},
+		{"device, empty", []string{"--device=", "p"}, "--device names no device; accepted: npu, npu:<id> with id 0-31, cpu"},
+		{"device, only commas", []string{"--device=,，", "p"}, "--device names no device; accepted: npu, npu:<id> with id 0-31, cpu"},
+		{"device, unknown", []string{"--device=test", "p"}, `--device does not know "test"; accepted: npu, npu:<id> with id 0-31, cpu`},
+		{"device, too large", []string{"--device=npu:32", "p"}, `--device does not know "npu:32"; accepted: npu, npu:<id> with id 0-31, cpu`},
+		{"device, huge", []string{"--device=npu:18446744073709551616", "p"},
+			`--device does not know "npu:18446744073709551616"; accepted: npu, npu:<id> with id 0-31, cpu`},
+		{"device, not a number", []string{"--device=npu:xx", "p"}, `--device does not know "npu:xx"; accepted: npu, npu:<id> with id 0-31, cpu`},
+		{"device, no number", []string{"--device=npu:", "p"}, `--device does not know "npu:"; accepted: npu, npu:<id> with id 0-31, cpu`},
+		{"device, sign", []string{"--device=npu:-1", "p"}, `--device does not know "npu:-1"; accepted: npu, npu:<id> with id 0-31, cpu`},
+		{"device, not octal", []string{"--device=npu:08", "p"}, `--device does not know "npu:08"; accepted: npu, npu:<id> with id 0-31, cpu`},
+		{"collect-mode", []string{"--collect-mode=later", "p"}, `--collect-mode does not know "later"; accepted: immediate, deferred`},
+		{"format", []string{"--format=xml", "p"}, `--format does not know "xml"; accepted: csv`},
+		{"format, db", []string{"--data-format=db", "p"}, "--format=db is not in this version yet; accepted: csv"},
+		{"log-level", []string{"--log-level=loud", "p"}, `--log-level does not know "loud"; accepted: debug, info, warning, error`},
+		{"a value too long", []string{"--events=" + long, "p"}, "--events has a value of 5000 bytes; at most 4096 are accepted"},
+		{"a long value is cut in the message", []string{"--events=" + long[:200], "p"},
+			`--events does not know "` + long[:80] + `..."; accepted: alloc, free, launch, none`},
+
+		{"output, empty", []string{"--output-path=", "p"}, "--output-path: the output path is empty; a directory is expected"},
+		{"output, blank", []string{"-o", " ", "p"}, "--output-path: the output path is empty; a directory is expected"},
+		{"output, first character", []string{"-o=x", "p"},
+			`--output-path: the output path "=x" begins with '='; it must not begin with = + - or @`},
+		{"output, root", []string{"-o/", "p"},
+			`--output-path: the output path "/" is the root directory; a directory below it is expected`},
+
+		{"steps", []string{"--steps=3", "p"}, "--steps is not in this version yet"},
+		{"call-stack", []string{"--call-stack", "c:3", "p"}, "--call-stack is not in this version yet"},
+		{"watch", []string{"--watch=,end", "p"}, "--watch is not in this version yet"},
+		{"compare", []string{"--compare", "--input-path=a,b"}, "--compare is not in this version yet"},
+		{"input-path", []string{"-i", "a,b"}, "--input-path is not in this version yet"},
+		{"pid", []string{"--pid=7"}, "--pid is not in this version yet"},
+		{"command", []string{"--command=stop"}, "--command is not in this version yet"},
+		{"host-leak-mode", []string{"--host-leak-mode=event", "p"}, "--host-leak-mode is not in this version yet"},
+		{"block-size-threshold", []string{"--block-size-threshold=1", "p"}, "--block-size-threshold is not in this version yet"},
+		{"sample-rate", []string{"--sample-rate=2", "p"}, "--sample-rate is not in this version yet"},
+
+		{"load-api-env out of place", []string{"-q", "--load-api-env=host"},
+			"--load-api-env works only when sourced and in first place: source msmemscope --load-api-env"},
+		{"bad value after the program", []string{"python3", "t.py", "--device=cuda:0"},
+			`--device does not know "cuda:0"; accepted: npu, npu:<id> with id 0-31, cpu (put -- before the program to pass --device=cuda:0 to it)`},
+		{"later option after the program", []string{"python3", "t.py", "--steps=3"},
+			"--steps is not in this version yet (put -- before the program to pass --steps=3 to it)"},
+		{"dump recover without a directory", []string{"dump", "recover"}, "dump recover takes one directory, but has 0 words"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := call(t, c.words...)
+			if want := usage + "[msmemscope] Error: " + c.line + "\n"; r.stderr != want {
+				t.Errorf("stderr\n%s\nwant\n%s", r.stderr, want)
+			}
+			if r.status != 2 || r.stdout != "" || r.config != nil {
+				t.Errorf("status %d, stdout %q, ran %v", r.status, r.stdout, r.config != nil)
+			}
+		})
+	}
+}
+
+// allNames is every long option as an ambiguous name lists it.
+func allNames() string {
+	var names []string
+	for _, o := range options {
+		names = append(names, "--"+o.name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+func TestOutputPathOnDisk(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	link := filepath.Join(dir, "link")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		file: `the output path "` + file + `" is not a directory`,
+		link: `the output path "` + link + `" is a symbolic link`,
+	} {
+		r := call(t, "-o", path, "p")
+		if r.status != 2 || r.config != nil || !strings.Contains(r.stderr, want) {
+			t.Errorf("status %d, stderr %q, want 2 and %q", r.status, r.stderr, want)
+		}
+	}
+}
+
+func TestOthersCanWriteTheOutput(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	r := call(t, "-o", dir, "p")
+	want := "[msmemscope] Warn: the path " + dir + " can be changed by other users; make sure that it is trusted\n"
+	if r.status != 42 || r.stderr != want {
+		t.Errorf("status %d, stderr %q, want 42 and %q", r.status, r.stderr, want)
+	}
+}
+
+func TestHelpAndVersion(t *testing.T) {
+	golden := filepath.Join("testdata", "help.golden")
+	if *update {
+		if err := os.WriteFile(golden, []byte(help()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	version = "1.2.3"
+	for _, c := range []struct {
+		want  string
+		words []string
+	}{
+		{string(text), []string{"--help"}},
+		{string(text), []string{"-h"}},
+		{string(text), []string{"-vh", "--no-such-option"}}, // the scan stops
+		{string(text), []string{"--events=alloc", "--he", "--events=bad"}},
+		{"msmemscope 1.2.3\n", []string{"--version"}},
+		{"msmemscope 1.2.3\n", []string{"-V", "--help"}},
+		{"msmemscope 1.2.3\n", []string{"-Vh"}},
+	} {
+		if r := call(t, c.words...); r.status != 0 || r.stdout != c.want || r.stderr != "" {
+			t.Errorf("%q: status %d, stderr %q, stdout\n%s\nwant\n%s", c.words, r.status, r.stderr, r.stdout, c.want)
+		}
+	}
+	for _, o := range options {
+		shown := strings.Contains(string(text), "--"+o.name+"=") || strings.Contains(string(text), "--"+o.name+" ")
+		if want := o.group != hidden; shown != want && !strings.HasSuffix(o.name, "-api-env") {
+			t.Errorf("--%s in the help: %v, want %v", o.name, shown, want)
+		}
+	}
+	for i, line := range strings.Split(string(text), "\n") {
+		if n := len([]rune(line)); n > 100 {
+			t.Errorf("line %d of the help has %d characters", i+1, n)
+		}
+	}
+}
+
+func TestHelpOnAFullDisk(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	var stderr bytes.Buffer
+	p := Program{Stdout: full, Stderr: &stderr}
+	if status := p.Main([]string{"--help"}); status != 1 || !strings.Contains(stderr.String(), "no space left") {
+		t.Errorf("status %d, stderr %q", status, stderr.String())
+	}
+}
+
+func TestDump(t *testing.T) {
+	if r := call(t, "dump", "recover", "dir"); r.status != 0 || r.recovered != "dir" || r.stdout != "recovered\n" {
+		t.Errorf("%+v", r)
+	}
+	if r := call(t, "dump", "recover", "--", "-dir"); r.recovered != "-dir" {
+		t.Errorf("%+v", r)
+	}
+	r := call(t, "dump", "recover", "broken")
+	if r.status != 1 || r.stderr != "[msmemscope] Error: broken: no spool here\n" {
+		t.Errorf("%+v", r)
+	}
+	// Everything else in first place is the user's program, dump too.
+	for _, words := range [][]string{{"dump"}, {"dump", "tables"}, {"--", "dump", "recover", "x"}, {"-q", "dump", "recover", "x"}} {
+		if r := call(t, words...); r.status != 42 || r.program[0] != "dump" || r.recovered != "" {
+			t.Errorf("%q: %+v", words, r)
+		}
+	}
+}
