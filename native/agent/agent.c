@@ -1,0 +1,164 @@
+/*
+ * agent.c - one event's frame (enter, leave), and the life of the connection: first event, fork, loss.
+ */
+#include "state.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18 /* Linux 4.14; the oldest C library that we build for does not name it */
+#endif
+
+struct agent agent;
+__thread struct thread self;
+
+static struct life *life_page(void)
+{
+    static struct life fallback;
+    struct life *life = __atomic_load_n(&agent.life, __ATOMIC_ACQUIRE);
+    if (life)
+        return life;
+    size_t length = (size_t)sysconf(_SC_PAGESIZE);
+    struct life *page = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        page = &fallback;
+    else
+        madvise(page, length, MADV_WIPEONFORK); /* where the kernel is too old, after_fork does it */
+    if (__atomic_compare_exchange_n(&agent.life, &life, page, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        return page;
+    if (page != &fallback)
+        munmap(page, length);
+    return life;
+}
+
+/*
+ * In the child of fork(). What the kernel has wiped already is wiped once more for kernels that cannot, and a record
+ * that a signal handler interrupted before it forked gets memory to end in: the ring is not mapped here.
+ */
+static void after_fork(void)
+{
+    int saved = errno;
+    if (agent.life)
+        memset(agent.life, 0, sizeof *agent.life);
+    if (self.depth && agent.ring)
+        mmap(agent.ring, MS_RING_HEADER_BYTES + 2 * agent.size, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    errno = saved;
+}
+
+/* What pthread_atfork is made of: that one would cost every process libpthread, where the C library is older than 2.34. */
+extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
+
+/* The only thing done at load: registering later could deadlock when the first event comes from a fork handler. */
+__attribute__((constructor)) static void watch_forks(void)
+{
+    __register_atfork(NULL, NULL, after_fork, NULL);
+}
+
+/* Gets the connection out of LIFE_INIT and waits while another thread does that. Returns whether it is ready. */
+static bool settle(void)
+{
+    int saved = errno;
+    struct life *life = life_page();
+    int64_t deadline = 0;
+    uint32_t state;
+    while ((state = __atomic_load_n(&life->state, __ATOMIC_ACQUIRE)) <= LIFE_CONNECTING) {
+        if (state == LIFE_INIT) {
+            if (__atomic_compare_exchange_n(&life->state, &state, LIFE_CONNECTING, false, __ATOMIC_ACQ_REL,
+                                            __ATOMIC_RELAXED)) {
+                state = connect_collector() ? LIFE_READY : LIFE_OFF;
+                __atomic_store_n(&life->state, state, __ATOMIC_RELEASE);
+                futex_wake_all(&life->state);
+            }
+            continue;
+        }
+        /* Twice the handshake's own limit: the thread that connects is gone, and this event with it. */
+        if (!deadline)
+            deadline = now_ns() + 2LL * HANDSHAKE_MS * NS_PER_MS;
+        else if (now_ns() > deadline)
+            break;
+        futex_wait(&life->state, LIFE_CONNECTING, 100LL * NS_PER_MS);
+    }
+    errno = saved;
+    return state == LIFE_READY;
+}
+
+/* One line on the target's standard error, if that costs the target nothing: no SIGPIPE, no waiting for a full pipe. */
+static void say(const char *text)
+{
+    char line[256];
+    int length = snprintf(line, sizeof line, "[msmemscope] Warn: process %d: %s\n", (int)getpid(), text);
+    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+    struct timespec at_once = {0, 0};
+    if (syscall(SYS_ppoll, &out, 1, &at_once, NULL, 0) != 1 || out.revents != POLLOUT)
+        return;
+    sigset_t pipe_signal, before, pending;
+    sigemptyset(&pipe_signal);
+    sigaddset(&pipe_signal, SIGPIPE);
+    sigpending(&pending);
+    sigprocmask(SIG_BLOCK, &pipe_signal, &before);
+    if (syscall(SYS_write, STDERR_FILENO, line, length) < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
+        syscall(SYS_rt_sigtimedwait, &pipe_signal, NULL, &at_once, _NSIG / 8);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+void lose(const char *why)
+{
+    int saved = errno;
+    uint32_t ready = LIFE_READY;
+    if (__atomic_compare_exchange_n(&agent.life->state, &ready, LIFE_LOST, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED) &&
+        !agent.config.launched)
+        say(why);
+    errno = saved;
+}
+
+bool enter(void)
+{
+    if (self.depth)
+        return false;
+    self.depth = 1;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (__builtin_expect(life_is(LIFE_READY), 1) || settle()) {
+        know_thread();
+        if (__builtin_expect(!__atomic_load_n(&agent.ring->closed, __ATOMIC_RELAXED), 1))
+            return true;
+        lose("the collector takes no more events; the program goes on without recording");
+    }
+    if (life_is(LIFE_LOST))
+        __atomic_fetch_add(&agent.ring->skipped, 1, __ATOMIC_RELAXED);
+    ms_leave();
+    return false;
+}
+
+enum ms_mode ms_enter(enum ms_interest interest)
+{
+    if (!enter())
+        return MS_SKIP;
+    self.mode = agent.mode[interest][__atomic_load_n(&agent.ring->tracing, __ATOMIC_ACQUIRE) != 0];
+    if (self.mode == MS_SKIP)
+        ms_leave();
+    return (enum ms_mode)self.mode;
+}
+
+void ms_leave(void)
+{
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    self.depth = 0;
+}
+
+void ms_suppress_begin(void)
+{
+    self.depth++;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+void ms_suppress_end(void)
+{
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    self.depth--;
+}

@@ -1,0 +1,83 @@
+/*
+ * agent.h - what libascend_leaks.so offers to the hook libraries.
+ *
+ * A hook that has something to say does
+ *
+ *     if (ms_enter(MS_MEMORY) != MS_SKIP) {
+ *         struct ms_alloc *r = ms_reserve(MS_ALLOC, MS_HAL, device, sizeof *r);
+ *         if (r) { r->addr = ...; ms_publish(&r->h); }
+ *         ms_leave();
+ *     }
+ *
+ * Between ms_enter and ms_leave every hook on this thread is silent, whether it is reached through our own calls into
+ * the stack or from a signal handler. Between ms_reserve and ms_publish nothing may be called that can block: the
+ * consumer waits for the record. None of these functions changes errno.
+ *
+ * The record layouts are in wire.h.
+ */
+#ifndef MSMEMSCOPE_AGENT_H
+#define MSMEMSCOPE_AGENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire.h"
+
+#define MS_EXPORT __attribute__((visibility("default")))
+
+/* What to do with an event (abi.md 1.2). */
+enum ms_mode {
+    MS_SKIP,   /* nothing */
+    MS_NORMAL, /* record it */
+    MS_SHADOW, /* not tracing: record it all the same, flagged MS_F_SHADOW, so that the ledger stays right */
+};
+
+/* What kind of event a hook has to offer. */
+enum ms_interest {
+    MS_MEMORY, /* allocations and frees: wanted by the `events` option, also while paused */
+    MS_TRACE,  /* marks, ranges, ACL events: wanted whenever tracing */
+};
+
+/* Begins an event on this thread; the first one of a process connects to the collector. After MS_SKIP no ms_leave. */
+MS_EXPORT enum ms_mode ms_enter(enum ms_interest interest);
+MS_EXPORT void ms_leave(void);
+
+/*
+ * Reserves a record of `bytes` bytes and fills in its head; `pool` and `device` as in wire.h. Everything behind the head
+ * is zero. NULL when there is nothing to record: the device is filtered out (abi.md 2.6) or the collector is gone.
+ * Waits when the ring is full.
+ */
+MS_EXPORT void *ms_reserve(enum ms_type type, enum ms_pool pool, uint16_t device, size_t bytes);
+MS_EXPORT void ms_publish(struct ms_head *record);
+
+/* A whole struct ms_text record. NULL is the empty text; a text of more than MS_TEXT_MAX bytes is cut between characters. */
+MS_EXPORT void ms_put_text(enum ms_type type, uint16_t device, uint64_t value, const char *text);
+
+/* A line for the collector's log, where the user's --log-level wants it. printf format; cut at MS_TEXT_MAX bytes. */
+MS_EXPORT void ms_log(enum ms_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Around calls of our own into the Ascend stack: the hooks they reach pass through. Nests. */
+MS_EXPORT void ms_suppress_begin(void);
+MS_EXPORT void ms_suppress_end(void);
+
+/* The physical card that this thread has set, MS_DEVICE_NONE when unknown. Call between ms_enter and ms_leave. */
+MS_EXPORT uint16_t ms_current_device(void);
+
+/* Logical to physical card by ASCEND_RT_VISIBLE_DEVICES; MS_DEVICE_NONE when the list does not have it. */
+MS_EXPORT uint16_t ms_physical_device(int logical);
+
+MS_EXPORT void *ms_resolve(void **slot, const void *hook, const char *inner, const char *name, const char *library);
+
+/*
+ * The real function behind a hook: `inner` (may be NULL) anywhere in the process, else `name` in a library loaded after
+ * the hook's own, else `name` in $ASCEND_HOME_PATH/lib64/`library`, which is then loaded. NULL when there is none.
+ * `slot` caches the answer; `hook` is the hook itself.
+ */
+static inline void *ms_real(void **slot, const void *hook, const char *inner, const char *name, const char *library)
+{
+    void *real = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+    return real ? real : ms_resolve(slot, hook, inner, name, library);
+}
+
+#endif

@@ -1,0 +1,163 @@
+/*
+ * connect.c - the handshake with the collector: hello, welcome, the ring's memory. design.md, sections 2 and 3.
+ */
+#include "state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+/* Kept from the first event on: the target may change its environment, and its children come back here. */
+static struct sockaddr_un session;
+static socklen_t session_length;
+
+static bool find_session(void)
+{
+    const char *name = getenv("MSMEMSCOPE_SESSION");
+    size_t length = name ? strlen(name) : 0;
+    if (length == 0 || length > sizeof session.sun_path - 1)
+        return false;
+    session.sun_family = AF_UNIX;
+    session.sun_path[0] = 0; /* abstract */
+    memcpy(session.sun_path + 1, name, length);
+    session_length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
+    return true;
+}
+
+/* A connected socket, or -1 with errno. */
+static int dial(int extra_flags, int64_t deadline)
+{
+    int fd = (int)syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | extra_flags, 0);
+    if (fd < 0)
+        return -1;
+    struct timeval limit = {HANDSHAKE_MS / 1000, 0};
+    syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    while (syscall(SYS_connect, fd, &session, session_length) < 0) {
+        int error = errno;
+        if (error == EINTR && now_ns() < deadline)
+            continue;
+        syscall(SYS_close, fd);
+        errno = error;
+        return -1;
+    }
+    return fd;
+}
+
+/* The name of an abstract socket is anybody's to take: believe only our own user and root. */
+static bool trusted(int fd)
+{
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+    return syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
+           (peer.uid == geteuid() || peer.uid == 0);
+}
+
+/* Sends hello, receives welcome. Returns the ring's descriptor, or -1. */
+static int exchange(int fd, int64_t deadline, struct ms_welcome *welcome)
+{
+    struct ms_hello hello = {.magic = MS_WIRE_MAGIC, .version = MS_WIRE_VERSION, .pid = getpid()};
+    while (syscall(SYS_sendto, fd, &hello, sizeof hello, MSG_NOSIGNAL, NULL, 0) < 0)
+        if (errno != EINTR || now_ns() > deadline)
+            return -1;
+
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec part = {welcome, sizeof *welcome};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    message.msg_control = &control;
+    message.msg_controllen = sizeof control;
+    long received;
+    while ((received = syscall(SYS_recvmsg, fd, &message, MSG_CMSG_CLOEXEC)) < 0)
+        if (errno != EINTR || now_ns() > deadline)
+            return -1;
+
+    int memory = -1;
+    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
+        memcpy(&memory, CMSG_DATA(c), sizeof memory);
+    if (memory >= 0 && (received != sizeof *welcome || welcome->magic != MS_WIRE_MAGIC ||
+                        welcome->version != MS_WIRE_VERSION || welcome->answer != MS_ACCEPTED)) {
+        syscall(SYS_close, memory);
+        memory = -1;
+    }
+    return memory;
+}
+
+/* Maps header, data and the data once more. The size is checked, so that no access can ever fault. */
+static bool map_ring(int memory, uint64_t size)
+{
+    if (size < MS_RING_MIN_BYTES || size > (1ULL << 40) || (size & (size - 1)) != 0 ||
+        lseek(memory, 0, SEEK_END) < (off_t)(MS_RING_HEADER_BYTES + size))
+        return false;
+    size_t total = MS_RING_HEADER_BYTES + 2 * size;
+    unsigned char *base = mmap(NULL, total, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED)
+        return false;
+    unsigned char *data = base + MS_RING_HEADER_BYTES;
+    struct ms_ring *ring = (struct ms_ring *)base;
+    const int access = PROT_READ | PROT_WRITE, how = MAP_SHARED | MAP_FIXED;
+    if (mmap(base, MS_RING_HEADER_BYTES + size, access, how, memory, 0) == MAP_FAILED ||
+        mmap(data + size, size, access, how, memory, MS_RING_HEADER_BYTES) == MAP_FAILED ||
+        madvise(base, total, MADV_DONTFORK) != 0 || ring->magic != MS_WIRE_MAGIC ||
+        ring->version != MS_WIRE_VERSION || ring->size != size) {
+        munmap(base, total);
+        return false;
+    }
+    madvise(base, total, MADV_DONTDUMP); /* the target's core files stay its own */
+    agent.ring = ring;
+    agent.data = data;
+    agent.size = size;
+    return true;
+}
+
+/* abi.md 1.2: memory needs both bits of `events` to be shown and either to be followed while paused. */
+static void set_modes(uint32_t events)
+{
+    const uint32_t both = 1 | 2;
+    agent.mode[MS_MEMORY][1] = (events & both) == both ? MS_NORMAL : MS_SKIP;
+    agent.mode[MS_MEMORY][0] = (events & both) != 0 ? MS_SHADOW : MS_SKIP;
+    agent.mode[MS_TRACE][1] = MS_NORMAL;
+    agent.mode[MS_TRACE][0] = MS_SKIP;
+}
+
+bool connect_collector(void)
+{
+    int64_t deadline = now_ns() + (int64_t)HANDSHAKE_MS * NS_PER_MS;
+    struct ms_welcome welcome;
+    int fd, memory = -1;
+    bool ok = false;
+    if (!find_session() || (fd = dial(0, deadline)) < 0)
+        return false;
+    if (trusted(fd))
+        memory = exchange(fd, deadline, &welcome);
+    syscall(SYS_close, fd);
+    if (memory >= 0) {
+        ok = map_ring(memory, welcome.ring_size);
+        syscall(SYS_close, memory);
+    }
+    if (ok) {
+        agent.config = welcome.config;
+        agent.generation++;
+        know_thread();
+        set_modes(welcome.config.events);
+        read_visible_devices();
+    }
+    return ok;
+}
+
+/* Only a refusal is proof of death: a stopped collector's backlog still accepts, and a full one says EAGAIN. */
+bool collector_lives(void)
+{
+    int fd = dial(SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return errno != ECONNREFUSED;
+    syscall(SYS_close, fd);
+    return true;
+}

@@ -1,0 +1,121 @@
+/*
+ * ring.c - the producer's side of the ring: reserve, publish, wait. design.md, section 3; layout in wire.h.
+ */
+#include "state.h"
+
+#include <errno.h>
+
+enum {
+    WAIT_MS = 20,        /* one sleep on `space`; a wake-up that got lost costs no more than this */
+    SILENCE_MS = 100,    /* without a heartbeat for so long, ask whether the collector lives */
+    PATIENCE_MS = 30000, /* ... and without one for so long, believe it no more */
+};
+
+static bool has_room(struct ms_ring *ring, uint64_t tail, size_t bytes)
+{
+    /* Signed: `tail` may be older than `head`. Acquire: the consumer's zeros are in place. */
+    uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
+    return (int64_t)(tail + bytes - head) <= (int64_t)agent.size;
+}
+
+/* Decides whether to go on waiting for a collector whose heartbeat has stood still since `since`. */
+static bool still_hoping(int64_t now, int64_t since)
+{
+    struct life *life = agent.life;
+    if (now - since > (int64_t)PATIENCE_MS * NS_PER_MS) {
+        lose("the collector does not answer; the program goes on without recording");
+        return false;
+    }
+    /* One thread asks for all. */
+    int64_t next = __atomic_load_n(&life->next_probe, __ATOMIC_RELAXED);
+    if (now - since > (int64_t)SILENCE_MS * NS_PER_MS && now >= next &&
+        __atomic_compare_exchange_n(&life->next_probe, &next, now + (int64_t)SILENCE_MS * NS_PER_MS, false,
+                                    __ATOMIC_RELAXED, __ATOMIC_RELAXED) &&
+        !collector_lives()) {
+        lose("the collector is gone; the program goes on without recording");
+        return false;
+    }
+    return true;
+}
+
+/* Waits until `bytes` fit. False: they never will, the connection is lost. */
+static bool wait_for_room(size_t bytes)
+{
+    struct ms_ring *ring = agent.ring;
+    int saved = errno;
+    int64_t began = now_ns(), now = began, since = began;
+    uint64_t beat = __atomic_load_n(&ring->heartbeat, __ATOMIC_RELAXED);
+    bool room = false;
+    for (;;) {
+        __atomic_fetch_add(&ring->waiters, 1, __ATOMIC_SEQ_CST);
+        uint32_t space = __atomic_load_n(&ring->space, __ATOMIC_SEQ_CST);
+        room = has_room(ring, __atomic_load_n(&ring->tail, __ATOMIC_SEQ_CST), bytes);
+        bool wait = !room && !__atomic_load_n(&ring->closed, __ATOMIC_RELAXED) && life_is(LIFE_READY);
+        if (wait)
+            futex_wait(&ring->space, space, (int64_t)WAIT_MS * NS_PER_MS);
+        __atomic_fetch_sub(&ring->waiters, 1, __ATOMIC_SEQ_CST);
+        if (!wait)
+            break;
+        now = now_ns();
+        uint64_t newer = __atomic_load_n(&ring->heartbeat, __ATOMIC_RELAXED);
+        if (newer != beat) {
+            beat = newer;
+            since = now;
+        } else if (!still_hoping(now, since)) {
+            break;
+        }
+    }
+    __atomic_fetch_add(&ring->wait_count, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&ring->wait_ns, (uint64_t)(now - began), __ATOMIC_RELAXED);
+    if (!room)
+        __atomic_fetch_add(&ring->skipped, 1, __ATOMIC_RELAXED);
+    errno = saved;
+    return room;
+}
+
+void *ms_reserve(enum ms_type type, enum ms_pool pool, uint16_t device, size_t bytes)
+{
+    if (!device_wanted(device))
+        return NULL;
+    struct ms_ring *ring = agent.ring;
+    bytes = (bytes + MS_RECORD_ALIGN - 1) & ~(size_t)(MS_RECORD_ALIGN - 1);
+    uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_RELAXED);
+    for (;;) {
+        if (__builtin_expect(!has_room(ring, tail, bytes), 0)) {
+            if (!wait_for_room(bytes))
+                return NULL;
+            tail = __atomic_load_n(&ring->tail, __ATOMIC_RELAXED);
+        } else if (__atomic_compare_exchange_n(&ring->tail, &tail, tail + bytes, true, __ATOMIC_ACQ_REL,
+                                               __ATOMIC_RELAXED)) {
+            break;
+        }
+    }
+
+    struct ms_head *h = (struct ms_head *)(agent.data + (tail & (agent.size - 1)));
+    h->pos = tail;
+    __atomic_store_n(&h->mark,
+                     (uint64_t)MS_STATE_BUSY << MS_MARK_STATE_SHIFT |
+                         (uint64_t)(bytes / MS_RECORD_ALIGN) << MS_MARK_WORDS_SHIFT |
+                         (uint64_t)type << MS_MARK_TYPE_SHIFT | self.tid,
+                     __ATOMIC_RELEASE);
+#ifndef __x86_64__
+    /* The safe time needs the reservation to be visible before the clock is read; on x86 the locked CAS sees to that. */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+    h->stamp = now_ns();
+    h->device = device;
+    h->pool = (uint8_t)pool;
+    /*
+     * Shadow unless tracing both before the reservation (the event's mode) and after it: START_TRACE is published before
+     * `tracing` is set and STOP_TRACE after it is cleared, so in ring order normal records lie between the two exactly.
+     */
+    bool normal = self.mode == MS_NORMAL && __atomic_load_n(&ring->tracing, __ATOMIC_ACQUIRE);
+    h->flags = normal ? 0 : MS_F_SHADOW;
+    return h;
+}
+
+void ms_publish(struct ms_head *record)
+{
+    const uint64_t ready = (uint64_t)(MS_STATE_BUSY ^ MS_STATE_READY) << MS_MARK_STATE_SHIFT;
+    __atomic_store_n(&record->mark, record->mark ^ ready, __ATOMIC_RELEASE);
+}

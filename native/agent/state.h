@@ -1,0 +1,115 @@
+/*
+ * state.h - what the agent's own files share.
+ */
+#ifndef MSMEMSCOPE_AGENT_STATE_H
+#define MSMEMSCOPE_AGENT_STATE_H
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent.h"
+
+enum { NS_PER_MS = 1000000, HANDSHAKE_MS = 10000 };
+
+enum life_state {
+    LIFE_INIT,       /* no event yet */
+    LIFE_CONNECTING, /* one thread shakes hands, others wait */
+    LIFE_READY,
+    LIFE_OFF,  /* nobody collects for us */
+    LIFE_LOST, /* somebody did */
+};
+
+/*
+ * The part of the state that a forked child must not inherit. It lives on a page that the kernel hands to a child as
+ * zeros (MADV_WIPEONFORK), so that a child is LIFE_INIT however it was forked.
+ */
+struct life {
+    uint32_t state;     /* enum life_state; futex */
+    uint32_t steering;  /* futex: 1 while a thread is in ms_start or ms_stop */
+    int64_t next_probe; /* when the collector may be asked again whether it lives */
+    uint64_t steps;
+};
+
+struct agent {
+    struct life *life; /* NULL before the first event */
+    struct ms_ring *ring;
+    unsigned char *data; /* mapped twice in a row */
+    uint64_t size;       /* of the data, a power of two */
+    uint32_t generation; /* counts connections; a thread of an older one has a stale tid */
+    uint8_t mode[2][2];  /* enum ms_mode by interest and tracing */
+    struct ms_config config;
+};
+
+struct thread {
+    uint32_t depth; /* > 0: hooks on this thread are silent */
+    uint32_t generation;
+    uint32_t tid;
+    uint32_t mode; /* of the event that is being recorded */
+};
+
+extern struct agent agent;
+extern __thread struct thread self __attribute__((tls_model("initial-exec")));
+
+/* agent.c */
+bool enter(void); /* ms_enter without a look at what is wanted: true when connected; then ms_leave must follow */
+void lose(const char *why);
+
+/* connect.c */
+bool connect_collector(void);
+bool collector_lives(void);
+
+/* device.c */
+void read_visible_devices(void);
+
+/* abi.md 2.6; cards from 32 on have no bit. */
+static inline bool device_wanted(uint16_t device)
+{
+    if (device == MS_DEVICE_CPU)
+        return agent.config.cpu;
+    return agent.config.all_npu || device == MS_DEVICE_NONE ||
+           (device < 32 && (agent.config.npu_slots >> device & 1) != 0);
+}
+
+/* The thread id is asked for once per thread and connection. */
+static inline void know_thread(void)
+{
+    if (__builtin_expect(self.generation != agent.generation, 0)) {
+        self.tid = (uint32_t)syscall(SYS_gettid);
+        self.generation = agent.generation;
+    }
+}
+
+static inline bool life_is(enum life_state state)
+{
+    struct life *life = __atomic_load_n(&agent.life, __ATOMIC_ACQUIRE);
+    return life && __atomic_load_n(&life->state, __ATOMIC_ACQUIRE) == (uint32_t)state;
+}
+
+static inline int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/*
+ * System calls go through syscall(): the libc wrappers are cancellation points, which the hooked functions are not,
+ * and may be interposed by somebody else's preload. Callers keep errno.
+ */
+static inline void futex_wait(uint32_t *word, uint32_t value, int64_t ns)
+{
+    struct timespec t = {ns / 1000000000, ns % 1000000000};
+    syscall(SYS_futex, word, FUTEX_WAIT, value, &t, NULL, 0);
+}
+
+static inline void futex_wake_all(uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+#endif

@@ -1,0 +1,117 @@
+/*
+ * hal.c - libleaks_ascend_hal_hook.so: the driver's memory calls. Prototypes, flag bits and error codes: abi.md 1.1, 2.1, 2.3.
+ *
+ * A MALLOC is recorded after the real call, a FREE before it: once the driver has taken an address back, another thread
+ * may be given it at once, and its MALLOC must not overtake our FREE. If the driver then refuses, UNDO says so.
+ */
+#include "agent.h"
+
+typedef int drvError_t;
+struct drv_mem_handle;
+
+struct drv_mem_prop {
+    uint32_t side; /* enum side */
+    uint32_t devid;
+    uint32_t module_id;
+    uint32_t pg_type; /* 0 normal, 1 huge, 2 giant */
+    uint32_t mem_type;
+    uint64_t reserve;
+};
+
+enum { DRV_ERROR_NONE = 0, DRV_ERROR_NOT_SUPPORT = 0xfffe, DRV_ERROR_RESERVED = 0xffff };
+enum side { SIDE_HOST = 0, SIDE_DEVICE = 1, SIDE_HOST_NUMA = 2 };
+enum { FLAG_DEVICE_MASK = 0x3ff, FLAG_SPACE_SHIFT = 10, FLAG_SPACE_MASK = 0xf, FLAG_SPACE_HOST = 2 };
+
+static const char library[] = "libascend_hal.so";
+
+static void put_alloc(const void *block, uint64_t size, uint16_t device, uint64_t detail, uint8_t flags)
+{
+    if (ms_enter(MS_MEMORY) == MS_SKIP)
+        return;
+    struct ms_alloc *r = ms_reserve(MS_ALLOC, MS_HAL, device, sizeof *r);
+    if (r) {
+        r->h.flags |= flags;
+        r->addr = (uint64_t)block;
+        r->size = size;
+        r->detail = detail;
+        ms_publish(&r->h);
+    }
+    ms_leave();
+}
+
+/* Returns whether there is something to undo. The card is not known here; the collector knows the block. */
+static bool put_free(enum ms_type type, const void *block)
+{
+    if (!block || ms_enter(MS_MEMORY) == MS_SKIP)
+        return false;
+    struct ms_free *r = ms_reserve(type, MS_HAL, MS_DEVICE_NONE, sizeof *r);
+    if (r) {
+        r->addr = (uint64_t)block;
+        ms_publish(&r->h);
+    }
+    ms_leave();
+    return r != NULL;
+}
+
+MS_EXPORT drvError_t halMemAlloc(void **pp, unsigned long long size, unsigned long long flag)
+{
+    static void *slot;
+    drvError_t (*real)(void **, unsigned long long, unsigned long long) =
+        ms_real(&slot, (void *)halMemAlloc, "halMemAllocInner", "halMemAlloc", library);
+    if (!real)
+        return DRV_ERROR_NOT_SUPPORT;
+    drvError_t result = real(pp, size, flag);
+    if (result == DRV_ERROR_NONE) {
+        bool host = (flag >> FLAG_SPACE_SHIFT & FLAG_SPACE_MASK) == FLAG_SPACE_HOST;
+        put_alloc(*pp, size, host ? MS_DEVICE_CPU : (uint16_t)(flag & FLAG_DEVICE_MASK), flag, 0);
+    }
+    return result;
+}
+
+MS_EXPORT drvError_t halMemFree(void *pp)
+{
+    static void *slot;
+    drvError_t (*real)(void *) = ms_real(&slot, (void *)halMemFree, "halMemFreeInner", "halMemFree", library);
+    if (!real)
+        return DRV_ERROR_NOT_SUPPORT;
+    bool recorded = put_free(MS_FREE, pp);
+    drvError_t result = real(pp);
+    if (result != DRV_ERROR_NONE && recorded)
+        put_free(MS_UNDO, pp);
+    return result;
+}
+
+MS_EXPORT drvError_t halMemCreate(struct drv_mem_handle **handle, size_t size, const struct drv_mem_prop *prop,
+                                  uint64_t flag)
+{
+    static void *slot;
+    drvError_t (*real)(struct drv_mem_handle **, size_t, const struct drv_mem_prop *, uint64_t) =
+        ms_real(&slot, (void *)halMemCreate, "halMemCreateInner", "halMemCreate", library);
+    if (!real)
+        return DRV_ERROR_RESERVED;
+    drvError_t result = real(handle, size, prop, flag);
+    if (result == DRV_ERROR_NONE && prop) {
+        uint16_t device = MS_DEVICE_NONE;
+        if (prop->side == SIDE_HOST || prop->side == SIDE_HOST_NUMA)
+            device = MS_DEVICE_CPU;
+        else if (prop->devid <= FLAG_DEVICE_MASK)
+            device = (uint16_t)prop->devid;
+        put_alloc(*handle, size, device,
+                  (prop->pg_type & 0xff) | (uint64_t)prop->module_id << 8 | (uint64_t)prop->side << 40, MS_F_CREATE);
+    }
+    return result;
+}
+
+MS_EXPORT drvError_t halMemRelease(struct drv_mem_handle *handle)
+{
+    static void *slot;
+    drvError_t (*real)(struct drv_mem_handle *) =
+        ms_real(&slot, (void *)halMemRelease, "halMemReleaseInner", "halMemRelease", library);
+    if (!real)
+        return DRV_ERROR_RESERVED;
+    bool recorded = put_free(MS_FREE, handle);
+    drvError_t result = real(handle);
+    if (result != DRV_ERROR_NONE && recorded)
+        put_free(MS_UNDO, handle);
+    return result;
+}
