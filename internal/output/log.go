@@ -39,24 +39,13 @@ func (p *Project) NewLog(level config.LogLevel) *Log {
 	return &Log{project: p, level: level, limit: logLimit}
 }
 
-// Debug, Info, Warn and Error write one line each, formatted like fmt.Sprintf and marked with the caller's file and line.
-func (l *Log) Debug(format string, args ...any) { l.printf(config.Debug, format, args) }
-
-// Info: see Debug.
-func (l *Log) Info(format string, args ...any) { l.printf(config.Info, format, args) }
-
-// Warn: see Debug.
-func (l *Log) Warn(format string, args ...any) { l.printf(config.Warning, format, args) }
-
-// Error: see Debug.
-func (l *Log) Error(format string, args ...any) { l.printf(config.Error, format, args) }
-
-func (l *Log) printf(level config.LogLevel, format string, args []any) {
+// Logf writes a line, formatted like fmt.Sprintf and marked with the caller's file and line.
+func (l *Log) Logf(level config.LogLevel, format string, args ...any) {
 	if level < l.level {
 		return
 	}
 	where := "?:0"
-	if _, file, line, ok := runtime.Caller(2); ok {
+	if _, file, line, ok := runtime.Caller(1); ok {
 		where = filepath.Base(file) + ":" + strconv.Itoa(line)
 	}
 	l.Line(level, where, fmt.Sprintf(format, args...))

@@ -21,6 +21,7 @@ type Reader struct {
 	root *os.Root
 	meta Meta
 
+	first Pos // of the oldest segment when it was opened
 	seg   *os.File
 	start Pos // of seg
 
@@ -52,15 +53,26 @@ func Open(parent *os.Root, name string) (*Reader, error) {
 		return nil, err
 	}
 	r := &Reader{root: root, buf: make([]byte, 0, BlockBytes), dropped: make(map[Pos]int64)}
-	if _, err := r.Load(0, End); err != nil && err != io.EOF { // for Meta
+	at, err := r.move(0)
+	if err != nil && err != io.EOF {
 		r.Close()
 		return nil, err
 	}
+	r.first = at
 	return r, nil
 }
 
 // Meta is what the first segment says.
 func (r *Reader) Meta() Meta { return r.meta }
+
+// Root is the spool's directory.
+func (r *Reader) Root() *os.Root { return r.root }
+
+// First is the position of the oldest segment when the spool was opened.
+func (r *Reader) First() Pos { return r.first }
+
+// SegmentStart is the position of the segment of the loaded block.
+func (r *Reader) SegmentStart() Pos { return r.start }
 
 // Close closes the reader.
 func (r *Reader) Close() error {

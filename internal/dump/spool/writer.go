@@ -247,3 +247,6 @@ func Remove(parent *os.Root, name string) error {
 	}
 	return parent.Remove(name)
 }
+
+// Parent is the directory that holds the spool.
+func (w *Writer) Parent() *os.Root { return w.parent }

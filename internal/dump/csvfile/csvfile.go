@@ -1,0 +1,133 @@
+// Package csvfile writes and reads the CSV form of a dump (contract 3.1 to 3.3). It knows columns, Attr and quoting, and
+// nothing of the order of rows.
+package csvfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"memscope/internal/dump/render"
+	"memscope/internal/event"
+	"memscope/internal/output"
+)
+
+// bufferBytes is the size at which rows are written out. One row more may be in the buffer.
+const bufferBytes = 64 << 10
+
+// Writer writes one CSV file. It is a render.Format.
+type Writer struct {
+	f    *os.File // opened for appending
+	name string
+	size int64 // bytes in the file, whole rows
+	buf  []byte
+}
+
+// New begins a new file: its first line is the header. name is what Name answers.
+func New(f *os.File, name string) *Writer {
+	w := &Writer{f: f, name: name, buf: make([]byte, 0, bufferBytes+4096)}
+	w.buf = append(w.buf, Header...)
+	w.buf = append(w.buf, '\n')
+	return w
+}
+
+// Row: see render.Format.
+func (w *Writer) Row(ev *event.Event, id uint64) error {
+	w.buf = AppendRow(w.buf, ev, id)
+	if len(w.buf) < bufferBytes {
+		return nil
+	}
+	return w.Flush()
+}
+
+// Flush: see render.Format. It is one write.
+func (w *Writer) Flush() error {
+	if len(w.buf) == 0 {
+		return nil
+	}
+	n, err := w.f.Write(w.buf)
+	if err != nil {
+		if n > 0 {
+			if e := w.f.Truncate(w.size); e != nil {
+				return errors.Join(err, e)
+			}
+		}
+		return err
+	}
+	w.size += int64(n)
+	w.buf = w.buf[:0]
+	return nil
+}
+
+// Size: see render.Format.
+func (w *Writer) Size() int64 { return w.size }
+
+// Name: see render.Format.
+func (w *Writer) Name() string { return w.name }
+
+// Close: see render.Format.
+func (w *Writer) Close() error { return w.f.Close() }
+
+// Opener makes CSV files in a project directory. missing hears of a file that is to be continued but is shorter than it was
+// when its size was noted, as after a loss of power; it may be nil.
+func Opener(p *output.Project, missing func(name string, bytes int64)) render.Opener {
+	return func(device int32, name string, size int64) (render.Format, error) {
+		if name == "" {
+			f, name, err := p.CreateDump(device, "csv")
+			if err != nil {
+				return nil, err
+			}
+			return New(f, name), nil
+		}
+		w, lost, err := resume(p.Root, name, size)
+		if err != nil {
+			return nil, fmt.Errorf("cannot continue %s: %w", filepath.Join(p.Path, name), err)
+		}
+		if lost > 0 && missing != nil {
+			missing(name, lost)
+		}
+		return w, nil
+	}
+}
+
+// resume goes on writing a file whose first size bytes are whole rows. When it is shorter it goes on behind its last whole
+// row; lost is what is missing.
+func resume(root *os.Root, name string, size int64) (w *Writer, lost int64, err error) {
+	f, err := root.OpenFile(name, os.O_RDWR|os.O_APPEND, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+		}
+	}()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, 0, errors.New("not a regular file")
+	}
+	if info.Size() < size {
+		rows := NewReader(f)
+		for {
+			if _, err := rows.Next(); err == io.EOF || err == io.ErrUnexpectedEOF {
+				break
+			} else if err != nil {
+				return nil, 0, err
+			}
+		}
+		lost, size = size-rows.End(), rows.End()
+	}
+	if err := f.Truncate(size); err != nil {
+		return nil, 0, err
+	}
+	w = New(f, name)
+	if w.size = size; size > 0 {
+		w.buf = w.buf[:0] // the header is there
+	}
+	return w, lost, nil
+}

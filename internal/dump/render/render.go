@@ -1,0 +1,350 @@
+// Package render turns a spool into rows: in time order, each exactly once, numbered in that order, each in the file of its
+// device. It knows nothing of formats.
+//
+// It follows the spool's file in a goroutine of its own and may lag as far as it likes: what it has not read costs no
+// memory. Behind itself it deletes the spool, a segment at a time, after it has saved a checkpoint from which the rows can
+// be continued exactly (checkpoint.go).
+package render
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"memscope/internal/config"
+	"memscope/internal/dump/spool"
+	"memscope/internal/event"
+)
+
+// Format writes the rows of one device in some format, to one file. It buffers.
+type Format interface {
+	// Row adds a row. ev is not kept. The row is accepted also when an error is returned: that is one of Flush, below.
+	Row(ev *event.Event, id uint64) error
+	// Flush brings every row into the file. After an error the file ends with the last whole row of the flush before, the
+	// rows since then are still buffered, and Flush may be tried again.
+	Flush() error
+	// Size is the length of the file in bytes after the last good Flush.
+	Size() int64
+	// Name is the file's path relative to the project directory.
+	Name() string
+	// Close closes the file without flushing.
+	Close() error
+}
+
+// Opener makes the files: a new one when name is empty, else the named one, cut back to size bytes to be continued.
+type Opener func(device int32, name string, size int64) (Format, error)
+
+// Logger takes lines for the log.
+type Logger interface {
+	Logf(level config.LogLevel, format string, args ...any)
+}
+
+// Options of a Renderer.
+type Options struct {
+	Log Logger // may be nil
+	// Closing, if set, is called by Finish when every event has its row in a file. Events that it emits become rows too. last
+	// is the stamp of the last row, files are the names of the files.
+	Closing func(files []string, last int64, emit func(*event.Event) error) error
+}
+
+// Stats says what became of the events.
+type Stats struct {
+	Rows     uint64           // events with an ID
+	Homeless uint64           // of these, events that are in no file: without a device, and no device ever had a row
+	Late     uint64           // events dated back before the last row; they were written with that row's stamp
+	Files    map[string]int64 // rows by file, shared rows counted in each; rows from before a recovery are not counted
+}
+
+// UnfinishedError says that rows are missing because they could not be written; the spool holds them.
+type UnfinishedError struct {
+	Path string // of the project directory
+	Err  error
+}
+
+func (e *UnfinishedError) Error() string {
+	return fmt.Sprintf("the dump in %s is not complete: %v; 'msmemscope dump recover %s' completes it when the cause is gone", e.Path, e.Err, e.Path)
+}
+
+func (e *UnfinishedError) Unwrap() error { return e.Err }
+
+// pause is how long a pass lets events gather for the next one. It bounds the wake-ups, and the writes to files that get few
+// rows; a row is in its file about this long after its event was flushed.
+const pause = 20 * time.Millisecond
+
+// Renderer writes the rows of one process.
+type Renderer struct {
+	spool *spool.Reader
+	open  Opener
+	opt   Options
+
+	mu   sync.Mutex // guards safe and end
+	safe int64
+	end  spool.Pos
+
+	wake   chan struct{}
+	finish chan struct{}
+	done   chan struct{}
+	err    error // of Finish; valid after done
+
+	progress, total atomic.Int64
+
+	// The rest belongs to the goroutine.
+	files   []*file
+	shared  shared
+	queue   queue
+	next    uint64    // ID of the next row
+	last    int64     // stamp of the last row
+	horizon int64     // rows up to here may go out
+	pos     spool.Pos // every event below it is in queue or has its row
+	segment spool.Pos // in which pos is
+	window  []span
+	stuck   error // a write failed; Finish tries again
+	broken  error // the spool or checkpoint cannot be read: nothing more can be done here
+	over    bool  // the checkpoint says that every row is written
+	stats   Stats
+}
+
+// New starts to render what r reads, from the checkpoint on if there is one. The renderer owns r from now on.
+func New(r *spool.Reader, open Opener, opt Options) *Renderer {
+	n := &Renderer{
+		spool: r, open: open, opt: opt,
+		safe: math.MinInt64, horizon: math.MinInt64, last: math.MinInt64,
+		wake: make(chan struct{}, 1), finish: make(chan struct{}), done: make(chan struct{}),
+	}
+	go n.run()
+	return n
+}
+
+// Advance says that the spool is written up to end and that all events with a stamp ≤ safe lie below it. It does not wait.
+func (r *Renderer) Advance(safe int64, end spool.Pos) {
+	r.mu.Lock()
+	r.safe, r.end = max(r.safe, safe), max(r.end, end)
+	r.mu.Unlock()
+	r.total.Store(int64(end))
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Finish writes the rows of everything below end (spool.End for all there is), closes the files, and ends the goroutine. An
+// *UnfinishedError means that the spool is still needed; after nil it can be removed.
+func (r *Renderer) Finish(end spool.Pos) error {
+	r.mu.Lock()
+	r.end = end
+	r.mu.Unlock()
+	if end != spool.End {
+		r.total.Store(int64(end))
+	}
+	close(r.finish)
+	<-r.done
+	return r.err
+}
+
+// Progress says how many of how many bytes of the spool have become rows. Any goroutine may ask.
+func (r *Renderer) Progress() (done, total int64) {
+	done, total = r.progress.Load(), r.total.Load()
+	return done, max(done, total)
+}
+
+// Stats is valid after Finish.
+func (r *Renderer) Stats() Stats { return r.stats }
+
+func (r *Renderer) run() {
+	defer close(r.done)
+	r.broken = r.restore()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-r.finish:
+			r.err = r.complete()
+			return
+		case <-r.wake:
+		}
+		if r.stuck == nil && r.broken == nil {
+			r.mu.Lock()
+			safe, end := r.safe, r.end
+			r.mu.Unlock()
+			if err := r.pass(safe, end); err != nil {
+				r.logf(config.Error, "rows are no longer written: %v", err)
+			}
+		}
+		timer.Reset(pause)
+		select {
+		case <-timer.C:
+		case <-r.finish:
+		}
+	}
+}
+
+// complete is the work of Finish.
+func (r *Renderer) complete() error {
+	r.stuck = nil // try again
+	err := r.broken
+	if err == nil && !r.over {
+		err = r.flush()
+		if err == nil {
+			err = r.pass(math.MaxInt64, r.end)
+		}
+		if err == nil && r.opt.Closing != nil {
+			err = r.opt.Closing(r.names(), r.last, r.emit)
+			if err == nil {
+				err = r.flush()
+			}
+		}
+		if err == nil {
+			r.over = true
+			if e := r.save(); e != nil { // only a death before the spool is removed would miss it
+				r.logf(config.Warning, "the last checkpoint was not saved: %v", e)
+			}
+		}
+	}
+	r.stats.Files = make(map[string]int64)
+	for _, f := range r.files {
+		r.stats.Files[f.Name()] = f.rows
+		if e := f.Close(); err == nil {
+			err = e
+		}
+	}
+	if len(r.files) == 0 && r.next > 0 {
+		r.stats.Homeless = r.next
+		r.logf(config.Debug, "%d events without a device are in no file, because no device had a row", r.next)
+	}
+	r.stats.Rows = r.next
+	path := filepath.Dir(r.spool.Root().Name())
+	r.shared.close()
+	r.spool.Close()
+	if err != nil {
+		return &UnfinishedError{Path: path, Err: err}
+	}
+	return nil
+}
+
+// span is a block in the spool.
+type span struct {
+	pos     spool.Pos
+	lowest  int64
+	horizon int64 // no event behind this block has a stamp below it
+}
+
+// pass renders what lies below end and is not later than the safe time.
+//
+// A block's header gives a safe time that was true when it was written, but in the middle of a big batch of events there is
+// none newer than the batch. So it looks ahead to the block that brings a newer one and takes the lowest stamp of the blocks
+// that follow as the safe time of each block before. So only about one block's events are ever held in memory.
+func (r *Renderer) pass(safe int64, end spool.Pos) error {
+	for {
+		more, err := r.look(safe, end)
+		if err != nil {
+			return r.fail(err)
+		}
+		for _, s := range r.window {
+			if err := r.take(s, end); err != nil {
+				return err
+			}
+		}
+		if !more {
+			if safe > r.horizon {
+				r.horizon = safe
+				if err := r.drain(); err != nil {
+					return err
+				}
+			}
+			return r.flush()
+		}
+	}
+}
+
+// look fills window with the blocks up to the next one that brings a newer safe time. more is false at end.
+func (r *Renderer) look(safe int64, end spool.Pos) (more bool, err error) {
+	r.window = r.window[:0]
+	at, newer := r.pos, safe
+	for {
+		b, err := r.spool.Load(at, end)
+		if err == io.EOF {
+			if safe <= r.horizon { // nobody knows how these relate to what comes
+				r.window = r.window[:0]
+			}
+			break
+		}
+		if err != nil {
+			return false, err
+		}
+		r.window = append(r.window, span{pos: b.Pos, lowest: b.Lowest})
+		at = b.End
+		if b.Safe > r.horizon {
+			newer, more = b.Safe, true
+			break
+		}
+	}
+	for i := len(r.window) - 1; i >= 0; i-- {
+		r.window[i].horizon = newer
+		newer = min(newer, r.window[i].lowest)
+	}
+	return more, nil
+}
+
+// take reads the events of a block and writes the rows that may go out.
+func (r *Renderer) take(s span, end spool.Pos) error {
+	b, err := r.spool.Load(s.pos, end)
+	for err == nil {
+		err = r.spool.Next(r.queue.add())
+	}
+	if err != io.EOF {
+		return r.fail(err)
+	}
+	r.queue.unadd()
+	r.queue.sort()
+	r.pos = b.End
+	r.horizon = max(r.horizon, s.horizon)
+	if err := r.drain(); err != nil {
+		return err
+	}
+	r.progress.Store(int64(r.pos))
+	if start := r.spool.SegmentStart(); start != r.segment {
+		r.segment = start
+		return r.save()
+	}
+	return nil
+}
+
+// drain writes the rows up to the horizon.
+func (r *Renderer) drain() error {
+	for {
+		ev := r.queue.first()
+		if ev == nil || ev.Stamp > r.horizon {
+			r.queue.compact()
+			return nil
+		}
+		if err := r.ready(ev); err != nil {
+			return r.stop(err)
+		}
+		err := r.row(ev)
+		r.queue.pop()
+		if err != nil {
+			return r.stop(err)
+		}
+	}
+}
+
+// stop notes that a write failed, fail that a read did.
+func (r *Renderer) stop(err error) error {
+	r.stuck = err
+	return err
+}
+
+func (r *Renderer) fail(err error) error {
+	r.broken = err
+	return err
+}
+
+func (r *Renderer) logf(level config.LogLevel, format string, args ...any) {
+	if r.opt.Log != nil {
+		r.opt.Log.Logf(level, format, args...)
+	}
+}
