@@ -47,6 +47,7 @@ endif
 	touch $@
 
 artefacts := $(OUT)/bin/msmemscope $(OUT)/bin/msmemscope.bin
+-include native/agent/model/model.mk
 -include native/native.mk
 -include vnpu/vnpu.mk
 

@@ -1,0 +1,90 @@
+#!/bin/bash
+# Everything that CI runs, stage by stage. A failing stage does not stop the others. Each leaves its output in
+# build/test/STAGE.log; the last line counts tests, where a stage without tests of its own counts as one.
+set -u
+cd "$(dirname "$0")/.."
+go=$PWD/.tools/bin/go
+logs=$PWD/build/test
+coverage=$logs/coverage
+rm -rf "$logs"
+mkdir -p "$logs" "$coverage/unit" "$coverage/smoke"
+passed=0 failed=0 skipped=0
+failures=
+
+# begin STAGE prints the headline and notes the time.
+begin() {
+    stage=$1 log=$logs/$1.log began=$SECONDS
+    printf '\n=== %s\n' "$stage"
+}
+
+# end STATUS PASSED FAILED SKIPPED adds to the count. A stage that failed without a failing test counts as one.
+end() {
+    local status=$1 bad=$3
+    if [ "$status" != 0 ] && [ "$bad" = 0 ]; then bad=1; fi
+    passed=$((passed + $2)) failed=$((failed + bad)) skipped=$((skipped + $4))
+    if [ "$bad" != 0 ]; then failures="$failures $stage"; fi
+    printf '=== %s: %s passed, %s failed, %s skipped, %s s\n' "$stage" "$2" "$bad" "$4" $((SECONDS - began))
+}
+
+# run STAGE COMMAND... is a stage without tests of its own.
+run() {
+    begin "$1"
+    shift
+    "$@" 2>&1 | tee "$log"
+    local status=${PIPESTATUS[0]}
+    if [ "$status" = 0 ]; then end 0 1 0 0; else end "$status" 0 1 0; fi
+}
+
+# run_cmocka STAGE COMMAND... counts what cmocka prints.
+run_cmocka() {
+    begin "$1"
+    shift
+    "$@" 2>&1 | tee "$log" | grep -v -E '^\[ (RUN  |     OK) '
+    local status=${PIPESTATUS[0]}
+    end "$status" "$(count '^\[       OK \]')" "$(count '^\[  FAILED  \] [A-Za-z]')" "$(count '^\[  SKIPPED \] [A-Za-z]')"
+}
+
+# run_go STAGE ARG... is `go test ARG...`; the terminal gets its summary and what failed, the log everything.
+run_go() {
+    begin "$1"
+    shift
+    "$go" test -v -count=1 "$@" >"$log" 2>&1
+    local status=$?
+    grep -E '^(ok|FAIL|panic:|\? )|^ *--- (FAIL|SKIP)|^[^ ]+\.go:[0-9]+' "$log" | grep -v 'no test files'
+    if [ "$status" != 0 ]; then
+        echo "--- the end of $log:"
+        tail -n 60 "$log"
+    fi
+    end "$status" "$(count '^ *--- PASS')" "$(count '^ *--- FAIL')" "$(count '^ *--- SKIP')"
+}
+
+count() { grep -c -E "$1" "$log"; }
+
+# go_gate MINIMUM merges the coverage of unit and smoke tests and fails below the percentage.
+go_gate() {
+    "$go" tool covdata textfmt -i="$coverage/unit,$coverage/smoke" -o="$coverage/all.txt" || return 1
+    # Rooms only: main is three lines, and tests are no product.
+    grep -E '^mode:|^memscope/internal/' "$coverage/all.txt" >"$coverage/go.txt"
+    awk -f tools/coverage.awk -v minimum="$1" "$coverage/go.txt"
+}
+
+make build || exit 1
+run lint tools/lint.sh
+run generated tools/check-generated.sh
+run build-aarch64 make --no-print-directory build-aarch64
+run glibc tools/check-glibc.sh build/bin build/lib64 build/vnpu build/examples build/aarch64
+run model make --no-print-directory model
+run_cmocka native make --no-print-directory native-test
+run_cmocka asan make --no-print-directory native-asan
+run_cmocka tsan make --no-print-directory native-tsan
+run_go unit -cover -coverpkg=memscope/internal/... $("$go" list ./... | grep -v /test/) -args -test.gocoverdir="$coverage/unit"
+run smoke-tree tools/cover-tree.sh build/cover
+MSMEMSCOPE_BUILD=$PWD/build/cover GOCOVERDIR=$coverage/smoke SMOKE_LEVEL=1 run_go smoke -timeout 20m ./test/smoke/...
+run aarch64 tools/test-aarch64.sh
+run go-coverage go_gate 85
+run native-coverage make --no-print-directory native-coverage
+
+printf '\n'
+[ -z "$failures" ] || printf 'failed stages:%s\n' "$failures"
+printf '%s passed, %s failed, %s skipped\n' $passed $failed $skipped
+[ $failed = 0 ]
