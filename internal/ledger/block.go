@@ -39,5 +39,5 @@ type Block struct {
 	Page    event.Page
 	Flags   event.Flags // event.Created, event.Pinned
 	State   State
-	used    bool // slab: the slot holds a block
+	used    bool // slab: the slot holds a block; false in a free one
 }

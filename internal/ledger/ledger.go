@@ -115,12 +115,13 @@ func (l *Ledger) malloc(ev *event.Event) {
 	}
 	ev.Stamp = l.freed.after(ev.Pool, ev.Device, ev.Addr, ev.Stamp)
 	l.allocs++
-	id := l.insert(Block{
+	id, b := l.store.take(ev.Stamp)
+	*b = Block{
 		Addr: ev.Addr, Size: ev.Size, AllocID: l.allocs, Kernel: l.kernels, Born: ev.Stamp, TID: ev.TID,
 		last: ev.Stamp, Device: ev.Device, Module: ev.Module, Pool: ev.Pool, Page: ev.Page,
-		Flags: ev.Flags & (event.Created | event.Pinned), State: Normal,
-	}, ev.Stamp)
-	b := l.store.at(id)
+		Flags: ev.Flags & (event.Created | event.Pinned), used: true,
+	}
+	l.add(id, b)
 	l.fillUsage(ev, b)
 	switch {
 	case !paused:
@@ -263,15 +264,13 @@ func (l *Ledger) Known(pool event.Pool, device int32, addr uint64) bool {
 	return l.find(pool, addr, device, device == event.DeviceNone) != 0
 }
 
-// insert makes a block live. now is as in store.put.
-func (l *Ledger) insert(b Block, now int64) uint32 {
-	id := l.store.put(b, now)
+// add makes a block live.
+func (l *Ledger) add(id uint32, b *Block) {
 	l.index.add(hash(b.Pool, b.Addr), id)
 	l.sums[b.Pool].add(b.Device, b.Size)
 	if s := l.spans[b.Pool]; s != nil {
 		s.add(&l.store, id)
 	}
-	return id
 }
 
 // remove makes a block no longer live; its slot stays until it is dropped.

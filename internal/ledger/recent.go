@@ -87,36 +87,36 @@ func (l *Ledger) Undo(addr, tid uint64, stamp int64) {
 	if l.find(b.Pool, b.Addr, b.Device, false) != 0 {
 		return
 	}
-	for i, p := range l.pending {
-		if p.id == id && l.store.at(id).AllocID == b.AllocID {
-			l.pending = slices.Delete(l.pending, i, i+1)
-			l.store.drop(id)
-			l.insert(b, stamp)
-			return
+	hadRow := b.State != ShadowCreated
+	if i := slices.IndexFunc(l.pending, func(p pending) bool { return p.id == id }); i >= 0 &&
+		l.store.at(id).AllocID == b.AllocID {
+		// The FREE row is not out yet.
+		l.pending = slices.Delete(l.pending, i, i+1)
+		l.store.drop(id)
+		hadRow = false
+	}
+	if hadRow {
+		l.allocs++
+		b.AllocID = l.allocs
+		if l.stopped != 0 { // as if allocated while not tracing
+			b.State = ShadowCreated
 		}
 	}
-	if b.State == ShadowCreated { // no row was out
-		id = l.insert(b, stamp)
-		if l.tracing {
-			l.promote(l.store.at(id), stamp)
+	id, p := l.store.take(stamp)
+	*p = b
+	l.add(id, p)
+	switch {
+	case p.State == ShadowCreated && l.tracing:
+		l.promoteNow(p, stamp)
+	case hadRow && l.stopped == 0:
+		l.settle()
+		p.last = l.freed.after(b.Pool, b.Device, b.Addr, stamp)
+		l.scratch = event.Event{
+			Kind: event.Malloc, Pool: b.Pool, Flags: b.Flags, Page: b.Page, Module: b.Module, Device: b.Device,
+			Stamp: p.last, PID: l.pid, TID: tid, Addr: b.Addr, Size: b.Size, AllocID: b.AllocID,
+			Total: event.Unknown, ProcessUsed: event.Unknown, DeviceUsed: event.Unknown,
 		}
-		return
+		l.fillUsage(&l.scratch, p)
+		l.emit(&l.scratch, p)
 	}
-	l.settle()
-	l.allocs++
-	b.AllocID = l.allocs
-	b.last = l.freed.after(b.Pool, b.Device, b.Addr, stamp)
-	id = l.insert(b, stamp)
-	p := l.store.at(id)
-	if l.stopped != 0 { // as if allocated while not tracing
-		p.State = ShadowCreated
-		return
-	}
-	l.scratch = event.Event{
-		Kind: event.Malloc, Pool: b.Pool, Flags: b.Flags, Page: b.Page, Module: b.Module, Device: b.Device,
-		Stamp: b.last, PID: l.pid, TID: tid, Addr: b.Addr, Size: b.Size, AllocID: b.AllocID,
-		Total: event.Unknown, ProcessUsed: event.Unknown, DeviceUsed: event.Unknown,
-	}
-	l.fillUsage(&l.scratch, p)
-	l.emit(&l.scratch, p)
 }
