@@ -1,0 +1,94 @@
+package launch
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"memscope/internal/session"
+)
+
+// hooks are preloaded into the target in this order (contract 1.9).
+var hooks = []string{"libleaks_ascend_hal_hook.so", "libascend_mstx_hook.so", "libascend_kernel_hook.so"}
+
+// environment is the target's: environ with the hooks, the path of our libraries and the name of the session.
+func environment(environ []string, libDir, sessionName string) ([]string, error) {
+	if strings.ContainsAny(libDir, ": ") {
+		return nil, fmt.Errorf("the libraries lie in %q; a path with a blank or a colon cannot be preloaded", libDir)
+	}
+	var preload []string
+	for _, name := range hooks {
+		if path := filepath.Join(libDir, name); isFile(path) {
+			preload = append(preload, path)
+		}
+	}
+	if len(preload) == 0 {
+		return nil, fmt.Errorf("no hook library in %s; the installation is incomplete", libDir)
+	}
+	if previous := lookup(environ, "LD_PRELOAD"); previous != "" {
+		preload = append(preload, previous)
+	}
+	env := set(environ, "LD_PRELOAD", strings.Join(preload, ":"))
+
+	switch previous := lookup(environ, "LD_LIBRARY_PATH"); {
+	case previous == "":
+		env = set(env, "LD_LIBRARY_PATH", libDir)
+	case previous != libDir && !strings.HasPrefix(previous, libDir+":"): // the front script may have done it
+		env = set(env, "LD_LIBRARY_PATH", libDir+":"+previous)
+	}
+	return set(env, session.EnvSession, sessionName), nil
+}
+
+// libraryDir is where the hooks lie: LD_PRELOAD_PATH, or lib64 beside the directory of the program.
+func libraryDir() (string, error) {
+	if dir := os.Getenv("LD_PRELOAD_PATH"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(filepath.Dir(exe), "..", "lib64"), nil
+}
+
+// checkRingBytes refuses a bad MSMEMSCOPE_RING_BYTES before anything has begun.
+func checkRingBytes() error {
+	value, ok := os.LookupEnv(session.EnvRingBytes)
+	if !ok {
+		return nil
+	}
+	if n, err := strconv.ParseUint(value, 10, 64); err != nil || n < session.MinRingBytes || n > session.MaxRingBytes {
+		return fmt.Errorf("%s=%s: a number of bytes from %d to %d is accepted", session.EnvRingBytes, value,
+			session.MinRingBytes, session.MaxRingBytes)
+	}
+	return nil
+}
+
+func lookup(environ []string, key string) string {
+	for _, kv := range environ {
+		if v, ok := strings.CutPrefix(kv, key+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// set returns environ with key set to value in its first place, or at the end.
+func set(environ []string, key, value string) []string {
+	out := make([]string, 0, len(environ)+1)
+	done := false
+	for _, kv := range environ {
+		if !strings.HasPrefix(kv, key+"=") {
+			out = append(out, kv)
+		} else if !done {
+			out = append(out, key+"="+value)
+			done = true
+		}
+	}
+	if !done {
+		out = append(out, key+"="+value)
+	}
+	return out
+}

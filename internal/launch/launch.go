@@ -1,0 +1,243 @@
+// Package launch is the launcher: what the caller of msmemscope waits for. It starts the target with the hooks, starts the
+// collector when the first process knocks, passes signals on, and prints what the collector has to say once the target has
+// ended. It knows nothing of records and blocks.
+package launch
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"memscope/internal/config"
+	"memscope/internal/session"
+)
+
+const exitUsage = 2
+
+// silence of the collector after which the launcher stops waiting for it. It sends its progress several times a second.
+const silence = 30 * time.Second
+
+// Run runs program (the word and its arguments) under the tool and returns the status to exit with: the program's own, 128
+// and the signal's number when one killed it, 126 or 127 when it did not start, 2 when the tool itself cannot begin.
+func Run(cfg config.Config, program []string) int {
+	if err := refuseNested(); err != nil {
+		return fail(exitUsage, err)
+	}
+	if err := checkRingBytes(); err != nil {
+		return fail(exitUsage, err)
+	}
+	libDir, err := libraryDir()
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	listener, name, err := listen()
+	if err != nil {
+		return fail(exitUsage, fmt.Errorf("cannot make the session socket: %w", err))
+	}
+	env, err := environment(os.Environ(), libDir, name)
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	signals := make(chan os.Signal, 64)
+	signal.Notify(signals, passed()...)
+	signal.Ignore(unix.SIGPIPE) // our output is less than the target's status
+
+	target, err := startTarget(program, env)
+	if err != nil {
+		var start *startError
+		if errors.As(err, &start) {
+			return fail(start.code, start)
+		}
+		return fail(exitNotExecutable, err)
+	}
+	keepDescriptors()
+	l := &launcher{cfg: &cfg, listener: listener, target: target, signals: signals}
+	return l.run()
+}
+
+type launcher struct {
+	cfg       *config.Config
+	listener  *net.UnixListener
+	target    *os.Process
+	signals   chan os.Signal
+	collector *collector // nil before the first knock, and after its death
+	out       printer
+}
+
+func (l *launcher) run() int {
+	ended := make(chan *os.ProcessState, 1)
+	go func() {
+		state, err := l.target.Wait()
+		if err != nil {
+			complain(err)
+		}
+		ended <- state
+	}()
+	knock := make(chan struct{}, 1)
+	go func() {
+		if waitReadable(l.listener) == nil {
+			knock <- struct{}{}
+		}
+	}()
+	for {
+		select {
+		case s := <-l.signals:
+			forward(l.target, s)
+		case <-knock:
+			var err error
+			if l.collector, err = startCollector(l.listener, l.cfg); err != nil {
+				complain(fmt.Errorf("cannot start the collector, the program runs on without being recorded: %w", err))
+				l.collector = nil
+			}
+			// From here on the collector's copy is the only one: when it dies, the hooks see that at once.
+			l.listener.Close()
+		case m, ok := <-l.messages():
+			if !ok {
+				l.buried()
+				continue
+			}
+			l.out.keep(m)
+		case state := <-ended:
+			l.listener.Close()
+			l.finish()
+			return exitCode(state)
+		}
+	}
+}
+
+// messages is the collector's stream, nil (which blocks for ever) while there is no collector.
+func (l *launcher) messages() <-chan session.Message {
+	if l.collector == nil {
+		return nil
+	}
+	return l.collector.messages
+}
+
+// buried says that the collector is dead. The target goes on, its hooks pass through.
+func (l *launcher) buried() {
+	complain(fmt.Errorf("the collector has died (%s); the program runs on without being recorded", <-l.collector.failed))
+	l.out.collectorSaid(<-l.collector.said)
+	l.collector = nil
+}
+
+// finish lets the collector finish what has ended and prints everything. A signal ends the waiting: the collector then
+// finishes by itself.
+func (l *launcher) finish() {
+	if l.collector == nil {
+		l.out.print()
+		return
+	}
+	go l.collector.finish()
+	bar := progress{begin: time.Now()}
+	for {
+		select {
+		case <-time.After(silence):
+			bar.close()
+			l.out.print()
+			complain(errors.New("the collector does not answer; what it has recorded lies in the dump's spool"))
+			return
+		case s := <-l.signals:
+			if s == unix.SIGCONT || s == unix.SIGWINCH {
+				continue
+			}
+			bar.close()
+			l.out.print()
+			fmt.Fprintln(os.Stderr, "[msmemscope] Info: the dump is finished in the background.")
+			return
+		case m, ok := <-l.collector.messages:
+			switch {
+			case !ok:
+				bar.close()
+				l.buried()
+				l.out.print()
+				return
+			case m.Progress != nil:
+				bar.show(m.Progress)
+			case m.Done != nil:
+				bar.close()
+				l.out.keep(m)
+				l.out.print()
+				return
+			default:
+				l.out.keep(m)
+			}
+		}
+	}
+}
+
+// startTarget finds the program and runs it.
+func startTarget(program, env []string) (*os.Process, error) {
+	path, err := find(program[0])
+	if err != nil {
+		return nil, err
+	}
+	return start(path, program, env)
+}
+
+// refuseNested refuses to run inside a live session: two sets of hooks cannot share one process.
+func refuseNested() error {
+	name := os.Getenv(session.EnvSession)
+	if name == "" {
+		return nil
+	}
+	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: "@" + name})
+	if err != nil {
+		return nil // left over from a session that has ended
+	}
+	conn.Close()
+	return errors.New("this shell already runs under msmemscope; one inside another is not possible")
+}
+
+// listen makes the session socket and returns its name, without the NUL byte that begins an abstract name.
+func listen() (*net.UnixListener, string, error) {
+	random := make([]byte, 12)
+	if _, err := rand.Read(random); err != nil {
+		return nil, "", err
+	}
+	name := "msmemscope-" + hex.EncodeToString(random)
+	listener, err := net.ListenUnix("unixpacket", &net.UnixAddr{Net: "unixpacket", Name: "@" + name})
+	return listener, name, err
+}
+
+// waitReadable returns when a connection waits in the listener's queue, without taking it.
+func waitReadable(listener *net.UnixListener) error {
+	raw, err := listener.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return raw.Read(func(fd uintptr) bool {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		return err == nil && n > 0
+	})
+}
+
+// keepDescriptors makes sure that what the caller gave us beyond the standard streams, which was for the target, does not
+// reach the collector: a pipeline must not wait for it.
+func keepDescriptors() {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
+}
+
+// complain prints one error line.
+func complain(err error) { fmt.Fprintf(os.Stderr, "[msmemscope] Error: %v.\n", err) }
+
+// fail prints one error line and returns code.
+func fail(code int, err error) int {
+	complain(err)
+	return code
+}

@@ -1,0 +1,246 @@
+package session
+
+import (
+	"bytes"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"memscope/internal/analysis"
+	"memscope/internal/analysis/all"
+	"memscope/internal/config"
+	"memscope/internal/event"
+	"memscope/internal/ledger"
+	"memscope/internal/wire"
+)
+
+const (
+	batchBytes = 256 << 10 // of the ring, handled between two releases
+	idleLeast  = time.Millisecond
+	idleMost   = 10 * time.Millisecond
+
+	threadPatience = 50 * time.Millisecond // with an unfinished record, before its thread is looked for
+	poisonPatience = 30 * time.Second      // with an unfinished record of a living thread while others wait for space
+)
+
+// client is one process and its pipeline: ring → events → ledger → analyzers, spool, rendering. It belongs to the goroutine that
+// runs it, apart from what is marked.
+type client struct {
+	session *session
+	proc    *process
+	pid     uint64 // as the process sees itself
+	name    string // of the process, for the user
+	tasks   bool   // /proc/<pid>/task lists the thread ids that the records have
+
+	ring    *wire.Ring
+	reader  *wire.Reader
+	decoder *decoder
+	ledger  *ledger.Ledger
+	set     *analysis.Set
+	log     log
+	dump    dump
+	ev      event.Event
+
+	replaced atomic.Bool // from outside: the process has executed another program
+
+	stuckPos   uint64
+	stuckTID   uint32
+	stuckSince time.Time
+	nextLook   time.Time
+	shut       bool
+
+	collected bool          // something was recorded
+	report    bytes.Buffer  // valid after done
+	done      chan struct{} // closed when everything is written
+}
+
+func newClient(s *session, proc *process, pid uint64, ring *wire.Ring) *client {
+	c := &client{
+		session: s, proc: proc, pid: pid, name: proc.name(), tasks: pid == uint64(proc.pid), ring: ring,
+		reader: wire.NewReader(ring), decoder: newDecoder(s.offset, pid), done: make(chan struct{}),
+	}
+	c.dump = dump{session: s, log: &c.log, pid: pid, start: monotonic() + s.offset}
+	c.ledger = ledger.New(c.row)
+	c.ledger.DropUnmatched[event.HAL] = true
+	c.set = analysis.NewSet(analysis.Env{Ledger: c.ledger, Log: &c.log, Config: s.cfg}, all.Registrations()...)
+	return c
+}
+
+// run takes what the process records, until it is gone, and finishes its files.
+func (c *client) run() {
+	idle := idleLeast
+	for {
+		status, moved := c.turn()
+		if moved {
+			idle = idleLeast
+			continue
+		}
+		if c.gone() {
+			break
+		}
+		if status == wire.Stuck {
+			c.unstick(time.Now())
+		}
+		if status == wire.Broken && !c.shut {
+			c.shutRing("the process has overwritten its record buffer")
+		}
+		time.Sleep(idle)
+		idle = min(2*idle, idleMost)
+	}
+	for { // nobody writes any more
+		if status, _ := c.turn(); status != wire.Ready && !c.reader.Resync() {
+			break
+		}
+	}
+	c.turn()
+	c.finish()
+}
+
+// turn takes one batch. status is that of the last look into the ring; moved says whether there was a record.
+func (c *client) turn() (status wire.Status, moved bool) {
+	limit := min(batchBytes, c.ring.Size()/4)
+	for c.reader.Pending() < limit {
+		var rec wire.Record
+		if rec, status = c.reader.Next(); status != wire.Ready {
+			break
+		}
+		moved = true
+		c.take(rec)
+	}
+	c.dump.flush(c.reader.Safe(monotonic) + c.session.offset)
+	c.reader.Release()
+	c.ring.Beat()
+	return status, moved
+}
+
+// take handles one record.
+func (c *client) take(rec wire.Record) {
+	switch rec.Type() {
+	case wire.TypeUndo:
+		c.ledger.Undo(rec.Free().Addr, uint64(rec.TID()), rec.Head().Stamp+c.session.offset)
+	case wire.TypeLog:
+		level := min(config.LogLevel(rec.Text().Value), config.Error)
+		c.log.line(level, "target", string(rec.TextBytes()))
+	default:
+		if c.decoder.decode(rec, &c.ev) {
+			c.ledger.Apply(&c.ev)
+		}
+	}
+}
+
+// row is the ledger's sink.
+func (c *client) row(ev *event.Event, b *ledger.Block) {
+	if !c.collected {
+		c.collected = true
+		c.dump.open()
+	}
+	if ev.Kind == event.System {
+		switch ev.Sub {
+		case event.StartTrace:
+			c.dump.hold = 0
+		case event.StopTrace:
+			c.dump.hold = ev.Stamp
+		}
+	}
+	c.set.Dispatch(ev, b)
+	if wanted(c.session.cfg.DumpEvents, ev.Kind) {
+		c.dump.append(ev)
+	}
+}
+
+// wanted says whether the user wants rows of a kind (contract 1.6).
+func wanted(events config.Events, kind event.Kind) bool {
+	switch kind {
+	case event.Malloc:
+		return events&config.Alloc != 0
+	case event.Free:
+		return events&config.Free != 0
+	case event.OpLaunch, event.KernelLaunch:
+		return events&config.Launch != 0
+	case event.Access:
+		return events&config.Access != 0
+	}
+	return true
+}
+
+// gone says whether the program that this client recorded is no more, so that nobody writes to its ring.
+func (c *client) gone() bool { return c.replaced.Load() || c.proc.ended() }
+
+// isDone may be asked by any goroutine.
+func (c *client) isDone() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// unstick deals with a record that somebody has begun and not finished.
+func (c *client) unstick(now time.Time) {
+	pos, tid := c.reader.StuckAt()
+	if pos != c.stuckPos || tid != c.stuckTID || c.stuckSince.IsZero() {
+		c.stuckPos, c.stuckTID, c.stuckSince, c.nextLook = pos, tid, now, now.Add(threadPatience)
+		return
+	}
+	if c.tasks && tid != 0 && now.After(c.nextLook) {
+		c.nextLook = now.Add(threadPatience)
+		if c.proc.threadGone(tid) {
+			c.reader.SkipBusy(tid)
+			return
+		}
+	}
+	if c.shut || now.Sub(c.stuckSince) < poisonPatience || c.reader.Waiters() == 0 {
+		return
+	}
+	if c.proc.stopped() { // by Ctrl-Z or a debugger: nobody is late
+		c.stuckSince = now
+		return
+	}
+	c.shutRing(fmt.Sprintf("a thread has not finished a record for %v while others wait", poisonPatience))
+}
+
+// shutRing ends the recording of a process that lives on.
+func (c *client) shutRing(why string) {
+	c.shut = true
+	c.ring.Shut()
+	c.log.Logf(config.Error, "%s; the process runs on without being recorded", why)
+	c.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d: %s; it runs on without being recorded.", c.pid, why))
+}
+
+// finish writes what the end of the process implies and closes everything.
+func (c *client) finish() {
+	c.ledger.Exit(monotonic() + c.session.offset)
+	c.tellLosses()
+	if c.collected {
+		c.set.Report(&c.report)
+	}
+	h := c.ring.Header()
+	c.log.Logf(config.Info, "process %d has ended; its threads waited %d times for space, %v together", c.pid, h.Count,
+		time.Duration(h.Ns))
+	c.ledger, c.set, c.decoder = nil, nil, nil // what lives may be much, and the rendering may take long
+	if err := c.session.budget.give(c.ring); err != nil {
+		c.log.Logf(config.Error, "unmap the ring: %v", err)
+	}
+	c.ring, c.reader = nil, nil
+	c.dump.finish()
+	close(c.done)
+}
+
+// tellLosses says what of the process's events is not recorded.
+func (c *client) tellLosses() {
+	lost, skipped := c.reader.Lost(), c.ring.Header().Skipped
+	for _, loss := range []struct {
+		n    uint64
+		what string
+	}{
+		{lost.Busy, "event(s) were cut off by the death of their thread"},
+		{lost.Unmarked, "gap(s) of one or more events were left by the death of their threads"},
+		{skipped, "event(s) were not recorded because the buffer was closed"},
+	} {
+		if loss.n > 0 {
+			c.log.Logf(config.Warning, "%d %s", loss.n, loss.what)
+			c.session.talk.line(fmt.Sprintf("[msmemscope] Warn: process %d: %d %s.", c.pid, loss.n, loss.what))
+		}
+	}
+}

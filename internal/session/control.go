@@ -1,0 +1,44 @@
+package session
+
+import "memscope/internal/config"
+
+// ProcessName is argv[0] of a collector: the program is one binary, and main looks at this.
+const ProcessName = "msmemscope-collector"
+
+// Descriptors of a collector, as the launcher arranges them.
+const (
+	ListenerFD = 3 // the session socket, listening
+	ControlFD  = 4 // a stream of JSON values: Order from the launcher, Message to it
+)
+
+// Environment variables.
+const (
+	// EnvSession has the name of the session socket, without the NUL byte before it.
+	EnvSession = "MSMEMSCOPE_SESSION"
+	// EnvRingBytes sets the data bytes of each ring and so ends the sharing of one budget.
+	EnvRingBytes = "MSMEMSCOPE_RING_BYTES"
+)
+
+// Order is what the launcher says. The first one carries the Config.
+type Order struct {
+	Config *config.Config `json:",omitempty"`
+	// Finish means that the target has ended: finish what has ended, report, and go on silently for what lives.
+	Finish bool `json:",omitempty"`
+}
+
+// Message is what the collector says; one field is set.
+type Message struct {
+	Line     string    `json:",omitempty"` // for the user, complete with prefix
+	Progress *Progress `json:",omitempty"` // after Finish only
+	Report   string    `json:",omitempty"` // after Finish only: the text for standard output
+	Done     *Done     `json:",omitempty"` // the last message
+}
+
+// Progress counts the bytes that are still to be rendered.
+type Progress struct{ Done, Total int64 }
+
+// Done ends the talk.
+type Done struct {
+	Collected int // processes of which something was recorded
+	Living    int // processes for which the collector goes on
+}

@@ -1,0 +1,139 @@
+package session
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"memscope/internal/config"
+	"memscope/internal/dump/csvfile"
+	"memscope/internal/dump/render"
+	"memscope/internal/dump/spool"
+	"memscope/internal/event"
+	"memscope/internal/output"
+)
+
+// dump is the files of one client. Nothing exists before open. A write error ends the writing, not the collection.
+type dump struct {
+	session *session
+	log     *log
+	pid     uint64
+	start   int64 // wall-clock ns
+
+	hold int64 // stamp of the STOP_TRACE in force, 0 while tracing: rows of what is freed meanwhile get a stamp right behind it
+
+	project  *output.Project
+	file     *output.Log
+	spool    *spool.Writer // nil when there is none
+	renderer atomic.Pointer[render.Renderer]
+
+	told    bool // that rows are missing
+	missing uint64
+	stamp   int64     // highest that was appended
+	safe    int64     // as last given to the renderer
+	end     spool.Pos // likewise
+}
+
+// open makes the project directory and what is in it.
+func (d *dump) open() {
+	cfg := d.session.cfg
+	var err error
+	if d.project, err = output.Create(cfg.OutputPath, int(d.pid), d.session.talk.line); err != nil {
+		d.fail(err)
+		return
+	}
+	if err := d.project.WriteConfig(cfg); err != nil {
+		d.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d: config.json: %v.", d.pid, err))
+	}
+	d.file = d.project.NewLog(cfg.LogLevel)
+	d.log.use(d.file)
+	d.log.Logf(config.Info, "Msmemscope starts executing commands")
+	const pair = config.Alloc | config.Free
+	writer, err := spool.Create(d.project.Root, spool.Dir, spool.Meta{
+		PID: d.pid, Start: d.start, Paired: cfg.DumpEvents&pair == pair,
+	})
+	if err != nil {
+		d.fail(err)
+		return
+	}
+	reader, err := spool.Open(d.project.Root, spool.Dir)
+	if err != nil {
+		d.fail(err)
+		_ = writer.Remove()
+		return
+	}
+	d.spool = writer
+	d.renderer.Store(render.New(reader, csvfile.Opener(d.project, nil), render.Options{Log: d.log}))
+}
+
+// append stores an event that becomes a row.
+func (d *dump) append(ev *event.Event) {
+	if d.spool == nil {
+		d.missing++
+		return
+	}
+	d.stamp = max(d.stamp, ev.Stamp)
+	if err := d.spool.Append(ev); err != nil {
+		d.fail(err)
+	}
+}
+
+// flush makes what was appended safe from the end of this process, and lets the rows up to the safe time go out.
+func (d *dump) flush(safe int64) {
+	if d.spool == nil {
+		return
+	}
+	if d.hold != 0 {
+		safe = min(safe, d.hold)
+	}
+	end, err := d.spool.Flush(safe)
+	if err != nil {
+		d.fail(err)
+	}
+	if end != d.end || d.safe < d.stamp {
+		d.end, d.safe = end, safe
+		d.renderer.Load().Advance(safe, end)
+	}
+}
+
+// fail tells the user, once, that rows are missing.
+func (d *dump) fail(err error) {
+	if d.told {
+		return
+	}
+	d.told = true
+	d.log.Logf(config.Error, "%v", err)
+	d.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d: %v; the analysis goes on.", d.pid, err))
+}
+
+// finish writes every row that can be written and closes the files.
+func (d *dump) finish() {
+	if d.spool != nil {
+		d.hold = 0
+		d.flush(d.stamp)
+		d.missing += d.spool.Lost()
+		if err := d.renderer.Load().Finish(d.end); err != nil {
+			d.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d: %v.", d.pid, err))
+			_ = d.spool.Close()
+		} else if err := d.spool.Remove(); err != nil {
+			d.log.Logf(config.Warning, "remove the spool: %v", err)
+		}
+		d.spool = nil
+	}
+	if d.missing > 0 {
+		d.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d: %d event(s) have no row in the dump.", d.pid, d.missing))
+	}
+	if d.file != nil {
+		_ = d.file.Close()
+	}
+	if d.project != nil {
+		_ = d.project.Close()
+	}
+}
+
+// progress says how many bytes of how many have become rows. Any goroutine may ask.
+func (d *dump) progress() (done, total int64) {
+	if r := d.renderer.Load(); r != nil {
+		return r.Progress()
+	}
+	return 0, 0
+}

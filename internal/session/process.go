@@ -1,0 +1,109 @@
+package session
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// process watches over the life of a client.
+type process struct {
+	pid   int    // as this process sees it
+	fd    int    // pidfd; -1 where the kernel has none
+	start string // start time, in place of a pidfd: it tells a process from a later one of the same id
+}
+
+// watch begins to watch pid, which is alive.
+func watch(pid int) (*process, error) {
+	p := &process{pid: pid, fd: -1}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err == nil {
+		p.fd = fd
+		return p, nil
+	}
+	if !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EPERM) { // Linux before 5.3; a container's filter
+		return nil, fmt.Errorf("process %d: pidfd_open: %w", pid, err)
+	}
+	stat, err := readStat(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil, err
+	}
+	p.start = stat.start
+	return p, nil
+}
+
+// ended says whether every thread of the process is gone.
+func (p *process) ended() bool {
+	if p.fd >= 0 {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}, 0)
+		return err == nil && n > 0
+	}
+	stat, err := readStat(fmt.Sprintf("/proc/%d/stat", p.pid))
+	if err != nil {
+		return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH)
+	}
+	return stat.start != p.start || stat.state == 'Z' || stat.state == 'X'
+}
+
+func (p *process) close() {
+	if p.fd >= 0 {
+		unix.Close(p.fd)
+		p.fd = -1
+	}
+}
+
+// threadGone says whether a thread of the process does not exist any more.
+func (p *process) threadGone(tid uint32) bool {
+	_, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d", p.pid, tid))
+	return errors.Is(err, os.ErrNotExist)
+}
+
+// stopped says whether any thread of the process is stopped, by a signal or by a debugger.
+func (p *process) stopped() bool {
+	dir := fmt.Sprintf("/proc/%d/task", p.pid)
+	tasks, err := os.ReadDir(dir)
+	if err != nil {
+		return false
+	}
+	for _, task := range tasks {
+		stat, err := readStat(dir + "/" + task.Name() + "/stat")
+		if err == nil && (stat.state == 'T' || stat.state == 't') {
+			return true
+		}
+	}
+	return false
+}
+
+// name is what the kernel calls the process, "" when it does not tell.
+func (p *process) name() string {
+	name, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/comm")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(name))
+}
+
+type stat struct {
+	state byte
+	start string // clock ticks since boot
+}
+
+// readStat reads a stat file of /proc: "pid (name) state …", the start time being field 22 (proc(5)).
+func readStat(path string) (stat, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return stat{}, err
+	}
+	_, rest, _ := bytes.Cut(text[max(0, bytes.LastIndexByte(text, ')')):], []byte(" "))
+	fields := strings.Fields(string(rest))
+	const startField = 22 - 3 // the first field here is the third of the file
+	if len(fields) <= startField {
+		return stat{}, fmt.Errorf("%s: %d fields", path, len(fields))
+	}
+	return stat{state: fields[0][0], start: fields[startField]}, nil
+}

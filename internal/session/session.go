@@ -1,0 +1,287 @@
+// Package session is the collector: one run of the tool. It owns the session socket, makes every process that knocks a client
+// with a pipeline of its own, and tells the launcher what there is to say. It lives until the last client is gone and the launcher
+// has gone, too, or needs it no more.
+package session
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"memscope/internal/config"
+	"memscope/internal/wire"
+)
+
+const (
+	helloTimeout = 5 * time.Second
+	// lastMoment is granted to processes that end together with the target.
+	lastMoment = 100 * time.Millisecond
+	// progressPause lies between two progress messages, which also tell the launcher that we are alive.
+	progressPause = 200 * time.Millisecond
+)
+
+// session is one run.
+type session struct {
+	cfg      *config.Config
+	listener *net.UnixListener
+	offset   int64 // from CLOCK_MONOTONIC to ns since the epoch
+	budget   *budget
+	talk     *talk
+
+	mu      sync.Mutex
+	live    map[int]*client // by process id, as this process sees it
+	clients []*client       // in order of arrival, until their report is fetched
+	greeted int             // connections that are being answered
+	closing bool            // no more clients
+	changed chan struct{}   // gets a token when a client or a connection has ended
+}
+
+func newSession(cfg *config.Config, listener *net.UnixListener, launcher io.Writer) *session {
+	return &session{
+		cfg: cfg, listener: listener, offset: wallOffset(), budget: newBudget(), talk: newTalk(launcher),
+		live: map[int]*client{}, changed: make(chan struct{}, 1),
+	}
+}
+
+// run serves until nobody needs the session any more. finish gets a value when the target has ended, and is closed when
+// the launcher is gone.
+func (s *session) run(finish <-chan struct{}) {
+	go s.accept()
+	if _, ok := <-finish; ok {
+		s.conclude()
+	}
+	s.talk.close()
+	for !s.close() {
+		<-s.changed
+	}
+	<-s.talk.idle
+}
+
+// accept takes connections until the listener is closed.
+func (s *session) accept() {
+	for {
+		conn, err := s.listener.AcceptUnix()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil: // out of descriptors or memory
+			time.Sleep(idleMost)
+			continue
+		}
+		s.mu.Lock()
+		s.greeted++
+		s.mu.Unlock()
+		go func() {
+			defer conn.Close()
+			if err := s.greet(conn); err != nil {
+				s.talk.line(fmt.Sprintf("[msmemscope] Error: a process is not recorded: %v.", err))
+			}
+			s.mu.Lock()
+			s.greeted--
+			s.mu.Unlock()
+			s.poke()
+		}()
+	}
+}
+
+// greet answers one connection.
+func (s *session) greet(conn *net.UnixConn) error {
+	cred, err := peer(conn)
+	if err != nil {
+		return err
+	}
+	if int(cred.Uid) != unix.Geteuid() && cred.Uid != 0 {
+		return nil // an abstract socket has no permissions; strangers are turned away
+	}
+	hello, err := wire.ReadHello(conn, helloTimeout)
+	switch {
+	case errors.Is(err, wire.ErrNoHello):
+		return nil
+	case errors.Is(err, wire.ErrVersion):
+		_ = wire.Refuse(conn, wire.RefusedVersion)
+		return fmt.Errorf("process %d: %w: its libraries belong to another version of the tool", cred.Pid, err)
+	case err != nil:
+		return fmt.Errorf("process %d: %w", cred.Pid, err)
+	}
+	proc, err := watch(int(cred.Pid))
+	if err != nil {
+		_ = wire.Refuse(conn, wire.RefusedClosing)
+		return err
+	}
+	ring, err := s.budget.ring()
+	if err != nil {
+		proc.close()
+		_ = wire.Refuse(conn, wire.RefusedMemory)
+		return fmt.Errorf("process %d: %w", hello.Pid, err)
+	}
+	if s.cfg.Mode == config.Immediate {
+		ring.Header().Tracing = 1
+	}
+	ring.Beat()
+	c := newClient(s, proc, uint64(uint32(hello.Pid)), ring)
+	if !s.admit(c) {
+		proc.close()
+		_ = wire.Refuse(conn, wire.RefusedClosing)
+		return s.budget.give(ring)
+	}
+	// A client that does not read the welcome has died; its pipeline sees that.
+	_ = ring.Welcome(conn, s.wireConfig())
+	ring.CloseFile()
+	go c.run()
+	go func() {
+		<-c.done
+		s.depart(c)
+	}()
+	return nil
+}
+
+// admit enters a client. Its process may have been another program until now.
+func (s *session) admit(c *client) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return false
+	}
+	if old := s.live[c.proc.pid]; old != nil {
+		old.replaced.Store(true)
+	}
+	s.live[c.proc.pid] = c
+	s.clients = append(s.clients, c)
+	return true
+}
+
+// depart takes a client that is done off the books; only one with results is kept, for the launcher.
+func (s *session) depart(c *client) {
+	s.mu.Lock()
+	if s.live[c.proc.pid] == c {
+		delete(s.live, c.proc.pid)
+	}
+	if !c.collected {
+		s.clients = slices.DeleteFunc(s.clients, func(o *client) bool { return o == c })
+	}
+	c.proc.close() // here, because partition asks it under the lock
+	s.mu.Unlock()
+	s.poke()
+}
+
+func (s *session) poke() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// close ends the session if nobody is left in it.
+func (s *session) close() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.greeted > 0 || slices.ContainsFunc(s.clients, func(c *client) bool { return !c.isDone() }) {
+		return false
+	}
+	s.closing = true
+	s.listener.Close()
+	return true
+}
+
+// conclude finishes the clients that have ended with the target and tells the launcher the results.
+func (s *session) conclude() {
+	ended, living := s.partition()
+	for deadline := time.Now().Add(lastMoment); len(living) > 0 && time.Now().Before(deadline); {
+		time.Sleep(idleLeast)
+		ended, living = s.partition()
+	}
+	tick := time.NewTicker(progressPause)
+	defer tick.Stop()
+	for _, c := range ended {
+		for waiting := true; waiting; {
+			select {
+			case <-c.done:
+				waiting = false
+			case <-tick.C:
+				s.talk.say(Message{Progress: progress(ended)})
+			}
+		}
+	}
+	done := Done{Living: len(living)}
+	for _, c := range ended {
+		if c.collected {
+			done.Collected++
+		}
+	}
+	for _, c := range ended {
+		if c.report.Len() == 0 {
+			continue
+		}
+		if done.Collected > 1 {
+			s.talk.say(Message{Report: fmt.Sprintf("====== Process %d (%s) ======\n", c.pid, c.name)})
+		}
+		s.talk.say(Message{Report: c.report.String()})
+	}
+	s.talk.say(Message{Done: &done})
+}
+
+// partition splits the clients into those whose program has ended and those that live.
+func (s *session) partition() (ended, living []*client) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.clients {
+		if c.isDone() || c.gone() {
+			ended = append(ended, c)
+		} else {
+			living = append(living, c)
+		}
+	}
+	return ended, living
+}
+
+func progress(clients []*client) *Progress {
+	var sum Progress
+	for _, c := range clients {
+		done, total := c.dump.progress()
+		sum.Done += done
+		sum.Total += total
+	}
+	return &sum
+}
+
+// wireConfig is what the target has to know of the options.
+func (s *session) wireConfig() wire.Config {
+	bit := func(b bool) uint8 {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	w := wire.Config{
+		Events: uint32(s.cfg.Events), Level: uint32(s.cfg.Level), Npu_slots: s.cfg.NPUSlots, All_npu: bit(s.cfg.AllNPU),
+		Cpu: bit(s.cfg.CPU), Log_level: uint8(s.cfg.LogLevel), Launched: 1,
+	}
+	if s.cfg.CStack {
+		w.C_stack_depth = uint32(s.cfg.CStackDepth)
+	}
+	if s.cfg.PyStack {
+		w.Py_stack_depth = uint32(s.cfg.PyStackDepth)
+	}
+	return w
+}
+
+// peer says who has connected.
+func peer(conn *net.UnixConn) (*unix.Ucred, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var cred *unix.Ucred
+	var failure error
+	err = raw.Control(func(fd uintptr) { cred, failure = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err == nil {
+		err = failure
+	}
+	return cred, err
+}

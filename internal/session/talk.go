@@ -1,0 +1,66 @@
+package session
+
+import (
+	"encoding/json"
+	"io"
+	"sync"
+)
+
+// talk sends messages to the launcher without ever waiting for it: a stopped launcher must not stop the collection.
+type talk struct {
+	mu    sync.Mutex
+	ready *sync.Cond
+	queue []Message
+	done  bool
+	idle  chan struct{} // closed when everything is sent, after close
+}
+
+func newTalk(w io.Writer) *talk {
+	t := &talk{idle: make(chan struct{})}
+	t.ready = sync.NewCond(&t.mu)
+	go t.send(json.NewEncoder(w))
+	return t
+}
+
+// say queues a message. After close it does nothing.
+func (t *talk) say(m Message) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.done {
+		t.queue = append(t.queue, m)
+		t.ready.Signal()
+	}
+}
+
+// line says a line for the user.
+func (t *talk) line(text string) { t.say(Message{Line: text}) }
+
+// close ends the talk; what is queued still goes out.
+func (t *talk) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.done = true
+	t.ready.Signal()
+}
+
+func (t *talk) send(encode *json.Encoder) {
+	defer close(t.idle)
+	for {
+		t.mu.Lock()
+		for len(t.queue) == 0 && !t.done {
+			t.ready.Wait()
+		}
+		batch := t.queue
+		t.queue = nil
+		t.mu.Unlock()
+		if len(batch) == 0 {
+			return
+		}
+		for _, m := range batch {
+			if encode.Encode(m) != nil { // the launcher is gone
+				t.close()
+				return
+			}
+		}
+	}
+}
