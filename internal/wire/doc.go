@@ -4,4 +4,4 @@
 // The types and constants in wire_gen.go are generated from the header; the field comments are there.
 package wire
 
-//go:generate sh -c "go tool cgo -godefs godefs.go | gofmt > wire_gen.go && rm -r _obj"
+//go:generate sh -c "go tool cgo -godefs godefs.go | gofmt > wire_gen.go && rm -r _obj _cgo_2.o"
