@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"syscall"
 
@@ -25,12 +24,7 @@ type collector struct {
 }
 
 // startCollector runs this program again as a collector that owns the listening socket.
-func startCollector(listener *net.UnixListener, cfg *config.Config) (*collector, error) {
-	socket, err := listener.File()
-	if err != nil {
-		return nil, err
-	}
-	defer socket.Close()
+func startCollector(listener *os.File, cfg *config.Config) (*collector, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("socketpair: %w", err)
@@ -57,7 +51,7 @@ func startCollector(listener *net.UnixListener, cfg *config.Config) (*collector,
 	// The link leads to this very program, even where its file has been replaced since.
 	process, err := os.StartProcess("/proc/self/exe", []string{session.ProcessName}, &os.ProcAttr{
 		Dir: "/", Env: os.Environ(),
-		Files: []*os.File{null, null, errWrite, session.ListenerFD: socket, session.ControlFD: theirs},
+		Files: []*os.File{null, null, errWrite, session.ListenerFD: listener, session.ControlFD: theirs},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {

@@ -65,7 +65,7 @@ func Run(cfg config.Config, program []string) int {
 
 type launcher struct {
 	cfg       *config.Config
-	listener  *net.UnixListener
+	listener  *os.File
 	target    *os.Process
 	signals   chan os.Signal
 	collector *collector // nil before the first knock, and after its death
@@ -197,18 +197,31 @@ func refuseNested() error {
 }
 
 // listen makes the session socket and returns its name, without the NUL byte that begins an abstract name.
-func listen() (*net.UnixListener, string, error) {
+func listen() (*os.File, string, error) {
 	random := make([]byte, 12)
 	if _, err := rand.Read(random); err != nil {
 		return nil, "", err
 	}
 	name := "msmemscope-" + hex.EncodeToString(random)
-	listener, err := net.ListenUnix("unixpacket", &net.UnixAddr{Net: "unixpacket", Name: "@" + name})
-	return listener, name, err
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, "", err
+	}
+	listener := os.NewFile(uintptr(fd), name)
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: "@" + name}); err != nil {
+		listener.Close()
+		return nil, "", err
+	}
+	const backlog = 4096 // the kernel has a limit of its own
+	if err := unix.Listen(fd, backlog); err != nil {
+		listener.Close()
+		return nil, "", err
+	}
+	return listener, name, nil
 }
 
-// waitReadable returns when a connection waits in the listener's queue, without taking it.
-func waitReadable(listener *net.UnixListener) error {
+// waitReadable returns when a connection waits in the listener's queue, without taking it, or fails when that is closed.
+func waitReadable(listener *os.File) error {
 	raw, err := listener.SyscallConn()
 	if err != nil {
 		return err
