@@ -32,3 +32,28 @@ artefacts += $(vnpu_artefacts)
 
 .PHONY: vnpu
 vnpu: $(vnpu_artefacts)
+
+# ------------------------------------------------------------------ examples
+#
+# They find the libraries beside themselves (build/examples, build/vnpu/lib64); LD_LIBRARY_PATH goes first, so that the
+# same programs run on the real stack.
+
+# example: program, sources, libraries
+define example
+$(OUT)/examples/$(1): $(2) $$(wildcard examples/*.h) $$(VNPU_HEADERS) vnpu/vnpu.mk $(3:%=$(OUT)/vnpu/lib64/lib%.so)
+	@mkdir -p $$(@D)
+	$$(ZIGCC) $$(VNPU_CFLAGS) -pthread -Wl,-rpath,'$$$$ORIGIN/../vnpu/lib64' -o $$@ $(2) \
+		-L$(OUT)/vnpu/lib64 $(3:%=-l%)
+endef
+$(eval $(call example,train,examples/train.c examples/caching_pool.c examples/pool_report.c,ascendcl ms_tools_ext))
+$(eval $(call example,storm,examples/storm.c,ascend_hal))
+
+$(OUT)/examples/train.py: examples/train.py
+	@mkdir -p $(@D)
+	install -m 755 $< $@
+
+example_artefacts := $(addprefix $(OUT)/examples/,train storm train.py)
+artefacts += $(example_artefacts)
+
+.PHONY: examples
+examples: $(example_artefacts)
