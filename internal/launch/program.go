@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -107,7 +108,7 @@ func startFailure(word string, err error) error {
 
 // exitCode is the status with which the launcher passes the target's end on.
 func exitCode(state *os.ProcessState) int {
-	if status, ok := state.Sys().(unix.WaitStatus); ok && status.Signaled() {
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 128 + int(status.Signal())
 	}
 	return state.ExitCode()
