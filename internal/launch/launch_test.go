@@ -82,6 +82,8 @@ func TestMain(m *testing.M) {
 	}
 	role := os.Getenv(envRole)
 	switch {
+	case role == "shell":
+		os.Exit(shell())
 	case role == "launcher":
 		os.Unsetenv(envRole)
 		cfg := config.Default()
