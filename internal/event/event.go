@@ -34,6 +34,21 @@ const (
 	Mark
 	RangeStart
 	RangeEnd
+	Read // Access
+	Write
+	AccessUnknown
+	AtenStart // OpLaunch
+	AtenEnd
+	AtbStart
+	AtbEnd
+	Launched // KernelLaunch: handed to the device, KERNEL_LAUNCH
+	KernelStart
+	KernelEnd
+	ExecuteStart // on the device
+	ExecuteEnd
+	OOMTrigger // OOMDetail
+	OOMRecent
+	OOMTop
 )
 
 // Pool says whose memory a block is.
