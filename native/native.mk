@@ -12,6 +12,7 @@ native_ascend_mstx_hook := $(wildcard native/hooks/mstx/*.c)
 native_ascend_kernel_hook := $(wildcard native/hooks/kernel/*.c)
 native_headers := $(wildcard native/include/*.h native/agent/*.h native/hooks/*/*.h native/test/*.h)
 
+comma := ,
 NATIVE_CFLAGS := -std=gnu17 -D_GNU_SOURCE -Wall -Wextra -Werror -fvisibility=hidden -Inative/include -Inative/agent
 
 # ---- the libraries that ship
@@ -46,3 +47,51 @@ artefacts += $(native_artefacts)
 
 .PHONY: native
 native: $(native_artefacts)
+
+# ---- unit tests: agent, hooks and tests in one program, in one folder per kind of build
+#
+# The fakes stand for the libraries below us, found by ASCEND_HOME_PATH; the plain edition also has the old hash table.
+native_unit := $(wildcard native/test/test_*.c) native/test/main.c native/test/child.c native/test/collector.c
+native_tested := $(native_agent) $(foreach h,$(native_hooks),$(native_$(h)))
+NATIVE_TEST_CFLAGS := $(NATIVE_CFLAGS) -g -O1 -Inative/test -DHANDSHAKE_MS=300 -DSILENCE_MS=50 -DPATIENCE_MS=300
+native_inner := -DFAKE_INNER
+native_plain := -Wl,--hash-style=sysv
+native_ascend_hal := -DFAKE_HAL
+native_ascendcl :=
+
+# native_fake: folder, edition, library
+define native_fake
+$(1)/$(2)/lib64/lib$(3).so: native/test/fake_stack.c native/test/fake.h native/native.mk
+	@mkdir -p $$(@D)
+	$$(CC) $$(NATIVE_CFLAGS) -fPIC -shared $$(native_$(2)) $$(native_$(3)) -Wl,-soname,lib$(3).so -o $$@ $$<
+endef
+# native_tests: kind, extra flags
+define native_tests
+build/native/$(1)/unit: $$(native_tested) $$(native_unit) $$(native_headers) native/native.mk
+	@mkdir -p $$(@D)
+	cd $$(@D) && $$(CC) $$(patsubst -Inative/%,-I$$(CURDIR)/native/%,$$(NATIVE_TEST_CFLAGS)) $(2) -rdynamic -pthread -o unit \
+		$$(addprefix $$(CURDIR)/,$$(native_tested) $$(native_unit)) -lcmocka
+$(foreach e,inner plain,$(foreach l,ascend_hal ascendcl,$(eval $(call native_fake,build/native/$(1),$(e),$(l)))))
+.PHONY: native-$(1)-build
+native-$(1)-build: build/native/$(1)/unit $(foreach e,inner plain,$(foreach l,ascend_hal ascendcl,build/native/$(1)/$(e)/lib64/lib$(l).so))
+endef
+$(eval $(call native_tests,test,))
+$(eval $(call native_tests,asan,-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined))
+$(eval $(call native_tests,tsan,-fsanitize=thread))
+$(eval $(call native_tests,cov,--coverage))
+
+.PHONY: native-test native-asan native-tsan native-cov
+native-test: native-test-build
+	build/native/test/unit
+
+native-asan: native-asan-build
+	build/native/asan/unit
+
+native-tsan: native-tsan-build
+	TSAN_OPTIONS=halt_on_error=1:die_after_fork=0 build/native/tsan/unit
+
+native-cov: native-cov-build
+	find build/native/cov -name '*.gcda' -delete
+	build/native/cov/unit >/dev/null
+	gcovr --root . --filter 'native/(agent|hooks)/' --object-directory build/native/cov --print-summary \
+		--fail-under-line 80 --fail-under-branch 60

@@ -34,7 +34,7 @@ static int dial(int extra_flags, int64_t deadline)
     int fd = (int)syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | extra_flags, 0);
     if (fd < 0)
         return -1;
-    struct timeval limit = {HANDSHAKE_MS / 1000, 0};
+    struct timeval limit = {HANDSHAKE_MS / 1000, HANDSHAKE_MS % 1000 * 1000};
     syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     while (syscall(SYS_connect, fd, &session, session_length) < 0) {

@@ -5,11 +5,7 @@
 
 #include <errno.h>
 
-enum {
-    WAIT_MS = 20,        /* one sleep on `space`; a wake-up that got lost costs no more than this */
-    SILENCE_MS = 100,    /* without a heartbeat for so long, ask whether the collector lives */
-    PATIENCE_MS = 30000, /* ... and without one for so long, believe it no more */
-};
+enum { WAIT_MS = 20 }; /* one sleep on `space`; a wake-up that got lost costs no more than this */
 
 static bool has_room(struct ms_ring *ring, uint64_t tail, size_t bytes)
 {

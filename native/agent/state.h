@@ -14,7 +14,14 @@
 
 #include "agent.h"
 
-enum { NS_PER_MS = 1000000, HANDSHAKE_MS = 10000 };
+enum { NS_PER_MS = 1000000 };
+
+/* How long to wait for what; the tests are built with less patience. */
+#ifndef HANDSHAKE_MS
+#define HANDSHAKE_MS 10000 /* for the collector's welcome */
+#define SILENCE_MS 100     /* without a heartbeat, before asking whether the collector lives */
+#define PATIENCE_MS 30000  /* without a heartbeat, before giving up a collector that lives but does not answer */
+#endif
 
 enum life_state {
     LIFE_INIT,       /* no event yet */

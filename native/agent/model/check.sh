@@ -58,10 +58,10 @@ main() {
         holds "$s" -DSAFETY "" "-D$s"
     done
     for s in RUN KILL THREAD_DEATH COLLECTOR_DEATH; do
-        holds "three-producers-$s" -DSAFETY "" "-D$s" -DONE_EACH -DPRODUCERS=3
+        holds "three-producers-$s" -DSAFETY "" "-D$s" -DONE_EACH -DPRODUCERS=3 -DFIXED_LENGTHS
     done
     for s in RUN THREAD_DEATH COLLECTOR_DEATH; do
-        holds "ends-$s" -DNP -l "-D$s"
+        holds "ends-$s" -DNP -l "-D$s" -DFIXED_LENGTHS
     done
     # parts of the assertions, as their macros expand
     once='consumed[((m>>4)&3)]+1' whole='/2)==(m&255)' decoy='((m>>4)&3)<2' all='consumed[i]==published[i]'

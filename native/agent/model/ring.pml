@@ -20,7 +20,7 @@
  * Scenarios: (none) the process ends when its threads have; SAFE_TIME: the same with P3; KILL: the process dies at any
  * instruction; THREAD_DEATH: one thread dies at any instruction and the process ends when the others have;
  * COLLECTOR_DEATH: the consumer dies at any instruction. FAILING_FREE: the real free of producer 0 may fail.
- * ONE_EACH: no allocator, every producer sends one record; for more of them.
+ * ONE_EACH: no allocator, every producer sends one record; for more of them. FIXED_LENGTHS: no choice of lengths.
  *
  * MUTANT_*: the protocol with one of its rules broken; check.sh demands that each of them is found out.
  *
@@ -143,8 +143,12 @@ inline emit(t) {
     atomic {
         type = t;
         if
+#ifdef FIXED_LENGTHS
+        :: words = 3 + (me + t) % 2 * 2
+#else
         :: words = 3
         :: words = 5
+#endif
         fi
     };
 #ifdef MUTANT_CLOCK_BEFORE_RESERVE

@@ -1,0 +1,291 @@
+/*
+ * test_connect.c - the handshake, and every way in which it can go wrong without the target noticing.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent.h"
+#include "child.h"
+#include "collector.h"
+#include "state.h"
+
+static struct collector c;
+
+/* The first event of a process that nobody collects for: nothing happens, nothing stays open. */
+static void check_off(void)
+{
+    int before = open_descriptors();
+    errno = EDOM;
+    CHECK_EQ(ms_enter(MS_MEMORY), MS_SKIP);
+    CHECK_EQ(errno, EDOM);
+    CHECK_EQ(open_descriptors(), before);
+    CHECK(life_is(LIFE_OFF));
+    CHECK_EQ(ms_enter(MS_TRACE), MS_SKIP);
+    CHECK_EQ(self.depth, 0);
+}
+
+static void check_fault(enum fault fault)
+{
+    collector_defaults(&c);
+    c.fault = fault;
+    collector_open(&c);
+    collector_serve(&c);
+    /* The server's own side comes and goes meanwhile: look at the numbers when it has ended. */
+    int before = open_descriptors();
+    errno = EDOM;
+    CHECK_EQ(ms_enter(MS_MEMORY), MS_SKIP);
+    CHECK_EQ(errno, EDOM);
+    CHECK(life_is(LIFE_OFF));
+    collector_close(&c);
+    CHECK_EQ(open_descriptors(), before - 1 + (fault == FAULT_SILENT)); /* the listener has gone */
+}
+
+CASE(no_session)
+{
+    check_off();
+}
+
+CASE(empty_name)
+{
+    setenv("MSMEMSCOPE_SESSION", "", 1);
+    check_off();
+}
+
+CASE(long_name)
+{
+    char name[200];
+    memset(name, 'x', sizeof name);
+    name[sizeof name - 1] = 0;
+    setenv("MSMEMSCOPE_SESSION", name, 1);
+    check_off();
+}
+
+CASE(nobody_listens)
+{
+    setenv("MSMEMSCOPE_SESSION", "msmemscope-test-nobody", 1);
+    check_off();
+}
+
+CASE(hangs_up)
+{
+    check_fault(FAULT_HANG_UP);
+}
+
+CASE(short_welcome)
+{
+    check_fault(FAULT_SHORT);
+}
+
+CASE(wrong_magic)
+{
+    check_fault(FAULT_MAGIC);
+}
+
+CASE(wrong_version)
+{
+    check_fault(FAULT_VERSION);
+}
+
+CASE(no_memory)
+{
+    check_fault(FAULT_NO_MEMORY);
+}
+
+CASE(small_memory)
+{
+    check_fault(FAULT_SMALL_MEMORY);
+}
+
+CASE(odd_size)
+{
+    check_fault(FAULT_ODD_SIZE);
+}
+
+CASE(wrong_ring)
+{
+    check_fault(FAULT_RING_MAGIC);
+}
+
+CASE(silent_collector)
+{
+    int64_t began = now_ns();
+    check_fault(FAULT_SILENT);
+    CHECK(now_ns() - began >= (HANDSHAKE_MS - 10) * (int64_t)NS_PER_MS);
+}
+
+CASE(refused)
+{
+    collector_defaults(&c);
+    c.answer = MS_REFUSED_CLOSING;
+    collector_open(&c);
+    collector_serve(&c);
+    CHECK_EQ(ms_enter(MS_MEMORY), MS_SKIP);
+    CHECK(life_is(LIFE_OFF));
+}
+
+CASE(stranger)
+{
+    if (geteuid() != 0)
+        return; /* only root can be somebody else */
+    collector_defaults(&c);
+    CHECK(seteuid(65534) == 0);
+    collector_open(&c);
+    CHECK(seteuid(0) == 0);
+    collector_serve(&c);
+    CHECK_EQ(ms_enter(MS_MEMORY), MS_SKIP);
+    CHECK(life_is(LIFE_OFF));
+    CHECK_EQ(c.count, 0);
+}
+
+CASE(accepted)
+{
+    collector_defaults(&c);
+    c.config.npu_slots = 5;
+    collector_open(&c);
+    collector_serve(&c);
+    int before = open_descriptors();
+    errno = EDOM;
+    CHECK_EQ(ms_enter(MS_MEMORY), MS_NORMAL);
+    CHECK_EQ(errno, EDOM);
+    ms_leave();
+    struct client *client = collector_client(&c, 0);
+    CHECK_EQ(client->hello.magic, MS_WIRE_MAGIC);
+    CHECK_EQ(client->hello.version, MS_WIRE_VERSION);
+    CHECK_EQ(client->hello.pid, getpid());
+    CHECK_EQ(agent.config.npu_slots, 5);
+    CHECK_EQ(agent.size, c.ring_size);
+    collector_close(&c);
+    CHECK_EQ(open_descriptors(), before - 1);
+    /* Both halves of the mirror are the collector's memory. */
+    agent.data[agent.size + 100] = 7;
+    CHECK_EQ(agent.data[100], 7);
+    CHECK_EQ(client->data[100], 7);
+}
+
+/* Mode by interest, tracing and --events: abi.md 1.2. */
+CASE(modes)
+{
+    static const struct {
+        uint32_t events, tracing;
+        enum ms_mode memory, trace;
+    } rows[] = {
+        {7, 1, MS_NORMAL, MS_NORMAL}, {3, 1, MS_NORMAL, MS_NORMAL}, {4, 1, MS_SKIP, MS_NORMAL},
+        {1, 1, MS_SKIP, MS_NORMAL},   {0, 1, MS_SKIP, MS_NORMAL},   {7, 0, MS_SHADOW, MS_SKIP},
+        {1, 0, MS_SHADOW, MS_SKIP},   {2, 0, MS_SHADOW, MS_SKIP},   {12, 0, MS_SKIP, MS_SKIP},
+    };
+    collector_defaults(&c);
+    collector_open(&c);
+    collector_serve(&c);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        c.config.events = rows[i].events;
+        c.tracing = rows[i].tracing;
+        if (agent.life)
+            agent.life->state = LIFE_INIT; /* as a fork does */
+        enum ms_mode memory = ms_enter(MS_MEMORY);
+        if (memory != MS_SKIP)
+            ms_leave();
+        enum ms_mode trace = ms_enter(MS_TRACE);
+        if (trace != MS_SKIP)
+            ms_leave();
+        CHECK_EQ(memory, rows[i].memory);
+        CHECK_EQ(trace, rows[i].trace);
+        CHECK_EQ(self.depth, 0);
+    }
+}
+
+static void *first_event(void *arg)
+{
+    pthread_barrier_wait(arg);
+    enum ms_mode mode = ms_enter(MS_MEMORY);
+    CHECK_EQ(mode, MS_NORMAL);
+    CHECK_EQ(self.tid, syscall(SYS_gettid));
+    ms_leave();
+    return NULL;
+}
+
+/* All threads come at once: one introduces the process, all go on. */
+CASE(many_threads)
+{
+    enum { THREADS = 16 };
+    pthread_t threads[THREADS];
+    pthread_barrier_t barrier;
+    collector_defaults(&c);
+    c.delay_ms = 100;
+    collector_open(&c);
+    collector_serve(&c);
+    pthread_barrier_init(&barrier, NULL, THREADS);
+    for (int i = 0; i < THREADS; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, first_event, &barrier), 0);
+    for (int i = 0; i < THREADS; i++)
+        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+    CHECK_EQ(c.count, 1);
+}
+
+static int inner_mode = -1;
+
+static void event_in_handler(int signal)
+{
+    (void)signal;
+    inner_mode = (int)ms_enter(MS_MEMORY);
+}
+
+/* A handler that runs in the midst of the handshake passes through, and its interruption is no failure. */
+CASE(signal_during_handshake)
+{
+    struct sigaction action = {.sa_handler = event_in_handler};
+    struct itimerval often = {{0, 20000}, {0, 20000}}, never = {{0, 0}, {0, 0}};
+    sigset_t alarms;
+    sigemptyset(&alarms);
+    sigaddset(&alarms, SIGVTALRM);
+    sigaddset(&alarms, SIGALRM);
+    collector_defaults(&c);
+    c.delay_ms = 150;
+    collector_open(&c);
+    pthread_sigmask(SIG_BLOCK, &alarms, NULL);
+    collector_serve(&c); /* its thread does not see the signal */
+    pthread_sigmask(SIG_UNBLOCK, &alarms, NULL);
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    CHECK_EQ(ms_enter(MS_MEMORY), MS_NORMAL);
+    setitimer(ITIMER_REAL, &never, NULL);
+    ms_leave();
+    CHECK_EQ(inner_mode, MS_SKIP);
+    CHECK_EQ(c.count, 1);
+}
+
+/* The thread that shakes hands never comes back: others give up waiting, for this event. */
+CASE(connector_gone)
+{
+    collector_defaults(&c);
+    collector_open(&c);
+    collector_serve(&c);
+    CHECK_EQ(ms_enter(MS_MEMORY), MS_NORMAL);
+    ms_leave();
+    agent.life->state = LIFE_CONNECTING;
+    int64_t began = now_ns();
+    CHECK_EQ(ms_enter(MS_MEMORY), MS_SKIP);
+    CHECK(now_ns() - began >= 2 * HANDSHAKE_MS * (int64_t)NS_PER_MS);
+    CHECK_EQ(self.depth, 0);
+}
+
+int test_connect(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_session),     cmocka_unit_test(empty_name),
+        cmocka_unit_test(long_name),      cmocka_unit_test(nobody_listens),
+        cmocka_unit_test(hangs_up),       cmocka_unit_test(short_welcome),
+        cmocka_unit_test(wrong_magic),    cmocka_unit_test(wrong_version),
+        cmocka_unit_test(no_memory),      cmocka_unit_test(small_memory),
+        cmocka_unit_test(odd_size),       cmocka_unit_test(wrong_ring),
+        cmocka_unit_test(silent_collector), cmocka_unit_test(refused),
+        cmocka_unit_test(stranger),       cmocka_unit_test(accepted),
+        cmocka_unit_test(modes),          cmocka_unit_test(many_threads),
+        cmocka_unit_test(signal_during_handshake), cmocka_unit_test(connector_gone),
+    };
+    return cmocka_run_group_tests_name("connect", tests, NULL, NULL);
+}
