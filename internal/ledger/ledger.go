@@ -113,7 +113,7 @@ func (l *Ledger) malloc(ev *event.Event) {
 	if id := l.find(ev.Pool, ev.Addr, ev.Device, false); id != 0 {
 		l.evict(id, ev)
 	}
-	ev.Stamp = l.freed.after(ev.Pool, ev.Device, ev.Addr, ev.Stamp)
+	ev.Stamp = l.freed.after(place{ev.Pool, ev.Addr}, ev.Stamp)
 	l.allocs++
 	id, b := l.store.take(ev.Stamp)
 	*b = Block{
@@ -177,7 +177,7 @@ func (l *Ledger) release(ev *event.Event) {
 	case !paused:
 		ev.AllocID = b.AllocID
 		l.fillUsage(ev, b)
-		l.freed.set(b.Pool, b.Device, b.Addr, ev.Stamp)
+		l.freed.set(b, ev.Stamp)
 		l.emit(ev, b)
 	case b.State == ShadowCreated:
 	case l.tracing: // the thread had not seen yet that tracing is on
@@ -279,7 +279,7 @@ func (l *Ledger) remove(id uint32) {
 	l.index.remove(hash(b.Pool, b.Addr), id)
 	l.sums[b.Pool].add(b.Device, -b.Size)
 	if s := l.spans[b.Pool]; s != nil {
-		s.remove(b, id)
+		s.remove(b)
 	}
 }
 

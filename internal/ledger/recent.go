@@ -10,30 +10,39 @@ const recentSlots = 1024
 
 // freedStamps remembers the stamps of recent FREE rows, so that an allocation at the same place and, for a coarse
 // clock, at the same time, gets a later one. A free and the allocation after it that have one stamp are neighbours in
-// time, so a small cache that forgets on collision is enough.
+// time, so a small cache that forgets on collision is enough. Devices are not told apart: at worst a stamp is 1 ns off.
 type freedStamps struct{ slots []freedStamp }
 
 type freedStamp struct {
-	addr   uint64
-	stamp  int64
-	device int32
-	pool   event.Pool
+	place
+	stamp int64
 }
 
-func (f *freedStamps) slot(pool event.Pool, addr uint64) *freedStamp {
+// place is where a block can be.
+type place struct {
+	pool event.Pool
+	addr uint64
+}
+
+func (f *freedStamps) slot(p place) *freedStamp {
 	if f.slots == nil {
 		f.slots = make([]freedStamp, recentSlots)
 	}
-	return &f.slots[hash(pool, addr)%recentSlots]
+	return &f.slots[hash(p.pool, p.addr)%recentSlots]
 }
 
-func (f *freedStamps) set(pool event.Pool, device int32, addr uint64, stamp int64) {
-	*f.slot(pool, addr) = freedStamp{addr, stamp, device, pool}
+func (f *freedStamps) set(b *Block, stamp int64) {
+	p := place{b.Pool, b.Addr}
+	s := f.slot(p)
+	if s.place == p {
+		stamp = max(stamp, s.stamp)
+	}
+	*s = freedStamp{p, stamp}
 }
 
 // after returns stamp, or a later one if a block of the same place was freed at stamp or later.
-func (f *freedStamps) after(pool event.Pool, device int32, addr uint64, stamp int64) int64 {
-	if s := f.slot(pool, addr); s.stamp >= stamp && s.addr == addr && s.device == device && s.pool == pool {
+func (f *freedStamps) after(p place, stamp int64) int64 {
+	if s := f.slot(p); s.stamp >= stamp && s.place == p {
 		return s.stamp + 1
 	}
 	return stamp
@@ -110,7 +119,7 @@ func (l *Ledger) Undo(addr, tid uint64, stamp int64) {
 		l.promoteNow(p, stamp)
 	case hadRow && l.stopped == 0:
 		l.settle()
-		p.last = l.freed.after(b.Pool, b.Device, b.Addr, stamp)
+		p.last = l.freed.after(place{b.Pool, b.Addr}, stamp)
 		l.scratch = event.Event{
 			Kind: event.Malloc, Pool: b.Pool, Flags: b.Flags, Page: b.Page, Module: b.Module, Device: b.Device,
 			Stamp: p.last, PID: l.pid, TID: tid, Addr: b.Addr, Size: b.Size, AllocID: b.AllocID,

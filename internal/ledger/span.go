@@ -1,11 +1,16 @@
 package ledger
 
-import "github.com/tidwall/btree"
+import (
+	"math"
 
-// span is one block in an ordered index.
+	"github.com/tidwall/btree"
+)
+
+// span is one block in an ordered index: by address, at one address by age.
 type span struct {
-	addr uint64
-	id   uint32
+	addr    uint64
+	allocID uint64
+	id      uint32
 }
 
 // spans is the ordered index of a pool, for questions about addresses inside blocks.
@@ -20,7 +25,7 @@ func newSpans() *spans {
 		if a.addr != b.addr {
 			return a.addr < b.addr
 		}
-		return a.id < b.id
+		return a.allocID < b.allocID
 	}
 	return &spans{tree: btree.NewBTreeGOptions(less, btree.Options{NoLocks: true})}
 }
@@ -31,7 +36,7 @@ func (s *spans) add(st *store, id uint32) {
 	s.longest = max(s.longest, size)
 	// As long as nothing overlaps, a new block can only overlap its neighbours.
 	if !s.overlap {
-		me := span{b.Addr, id}
+		me := span{b.Addr, b.AllocID, id}
 		s.tree.Descend(me, func(p span) bool {
 			s.overlap = p.addr == b.Addr || b.Addr-p.addr < uint64(max(st.at(p.id).Size, 0))
 			return false
@@ -41,15 +46,16 @@ func (s *spans) add(st *store, id uint32) {
 			return false
 		})
 	}
-	s.tree.Set(span{b.Addr, id})
+	s.tree.Set(span{b.Addr, b.AllocID, id})
 }
 
-func (s *spans) remove(b *Block, id uint32) { s.tree.Delete(span{b.Addr, id}) }
+func (s *spans) remove(b *Block) { s.tree.Delete(span{addr: b.Addr, allocID: b.AllocID}) }
 
-// find returns the block with the highest address that ok accepts and that contains all of [addr, addr+size), or 0.
+// find returns the block with the highest address that ok accepts and that contains all of [addr, addr+size), or 0. At one
+// address the youngest wins.
 // An address just behind a block is not inside it.
 func (s *spans) find(st *store, addr, size uint64, ok func(*Block) bool) (id uint32) {
-	s.tree.Descend(span{addr, ^uint32(0)}, func(p span) bool {
+	s.tree.Descend(span{addr: addr, allocID: math.MaxUint64}, func(p span) bool {
 		b, off := st.at(p.id), addr-p.addr
 		if length := uint64(max(b.Size, 0)); off < length && size <= length-off && ok(b) {
 			id = p.id

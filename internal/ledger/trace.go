@@ -20,7 +20,7 @@ func (l *Ledger) shadow(kind event.Kind, b *Block, stamp int64, tid uint64) *eve
 // shadowFree passes on a synthetic FREE of b at stamp, or right after the last row of b.
 func (l *Ledger) shadowFree(b *Block, stamp int64, tid uint64) {
 	stamp = max(stamp, b.last+1)
-	l.freed.set(b.Pool, b.Device, b.Addr, stamp)
+	l.freed.set(b, stamp)
 	l.emit(l.shadow(event.Free, b, stamp, tid), b)
 }
 
@@ -34,7 +34,7 @@ func (l *Ledger) promote(b *Block, stamp int64) {
 // off. That is a matter of a moment, in which threads do not agree yet on whether tracing is on.
 func (l *Ledger) promoteNow(b *Block, stamp int64) {
 	l.settle()
-	l.promote(b, l.freed.after(b.Pool, b.Device, b.Addr, stamp))
+	l.promote(b, l.freed.after(place{b.Pool, b.Addr}, stamp))
 }
 
 // settle passes on the pending FREE rows when tracing has gone on before its START_TRACE came to us, or not quite ended:
@@ -55,12 +55,6 @@ func (l *Ledger) due(p pending) int64 {
 	return p.stamp
 }
 
-type place struct {
-	pool   event.Pool
-	device int32
-	addr   uint64
-}
-
 // startTrace gives what was freed while not tracing its FREE, and what was allocated its MALLOC, both at the start, and
 // then passes on START_TRACE.
 func (l *Ledger) startTrace(ev *event.Event) {
@@ -69,14 +63,16 @@ func (l *Ledger) startTrace(ev *event.Event) {
 	for i := range l.pending {
 		b := l.store.at(l.pending[i].id)
 		l.pending[i].stamp = max(ev.Stamp, b.last+1)
-		reused[place{b.Pool, b.Device, b.Addr}] = l.pending[i].stamp
+		p := place{b.Pool, b.Addr}
+		reused[p] = max(reused[p], l.pending[i].stamp)
 	}
 	l.tracing, l.stopped = true, 0
 	l.settle()
+	start := ev.Stamp
 	for _, id := range l.ids(func(b *Block) bool { return b.State == ShadowCreated }) {
 		b := l.store.at(id)
-		stamp := ev.Stamp
-		if freed, ok := reused[place{b.Pool, b.Device, b.Addr}]; ok {
+		stamp := start
+		if freed, ok := reused[place{b.Pool, b.Addr}]; ok {
 			stamp = freed + 1
 		}
 		l.promote(b, stamp)
