@@ -61,21 +61,30 @@ func (r *Renderer) save() error {
 	return nil
 }
 
+// load reads the checkpoint, nil if there is none.
+func load(r *spool.Reader) (*checkpoint, error) {
+	text, err := r.Saved()
+	if err != nil || text == nil {
+		return nil, err
+	}
+	c := new(checkpoint)
+	if err := json.Unmarshal(text, c); err != nil {
+		return nil, fmt.Errorf("the checkpoint in %s cannot be read: %w", r.Root().Name(), err)
+	}
+	return c, nil
+}
+
 // restore goes on from the checkpoint, if there is one.
 func (r *Renderer) restore() error {
-	text, err := r.spool.Saved()
+	c, err := load(r.spool)
 	if err != nil {
 		return err
 	}
-	if text == nil {
+	if c == nil {
 		if r.spool.First() != 0 {
 			return fmt.Errorf("%s has lost its checkpoint and begins in the middle, at %d", r.spool.Root().Name(), r.spool.First())
 		}
 		return r.shared.restore(r.spool, 0)
-	}
-	var c checkpoint
-	if err := json.Unmarshal(text, &c); err != nil {
-		return fmt.Errorf("the checkpoint in %s cannot be read: %w", r.spool.Root().Name(), err)
 	}
 	if c.Over {
 		r.over = true
@@ -103,4 +112,16 @@ func (r *Renderer) restore() error {
 		return err
 	}
 	return r.shared.restore(r.spool, c.Shared)
+}
+
+// Known answers the names of the files that the checkpoint of a spool knows, and whether it says that every row is written.
+func Known(r *spool.Reader) (names []string, over bool, err error) {
+	c, err := load(r)
+	if c == nil || err != nil {
+		return nil, false, err
+	}
+	for _, f := range c.Files {
+		names = append(names, f.Name)
+	}
+	return names, c.Over, nil
 }

@@ -1,0 +1,212 @@
+// Package recover completes the dump of a process whose collector died, or whose disk was full, from the spool that it left
+// behind (`msmemscope dump recover DIR`).
+package recover
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"memscope/internal/dump/csvfile"
+	"memscope/internal/dump/render"
+	"memscope/internal/dump/spool"
+	"memscope/internal/event"
+	"memscope/internal/output"
+)
+
+// Options of Recover.
+type Options struct {
+	Log    render.Logger     // may be nil
+	Notice func(line string) // lines for the user, as for output.Create; may be nil
+}
+
+// Project is what was done in one project directory.
+type Project struct {
+	Path    string
+	Files   map[string]int64 // rows written from the spool, by file name relative to Path
+	Closed  int              // of these, shadow FREE rows for blocks that were alive at the end
+	Torn    int64            // bytes of the spool that were no whole block and could not be read
+	Missing map[string]int64 // bytes that a file had when its rows were noted as written and has no longer, as after a loss of power
+	Err     error            // why the dump is still not complete
+}
+
+// Recover completes the dump in dir, a project directory, or in all project directories in dir, an output directory. Directories
+// without a spool are complete already and are not in the result. Each file is cut back to the last checkpoint and the
+// rows from there on are written again, so that every event that reached the spool has exactly one row; blocks that are
+// alive at the end get a shadow FREE. The spool is deleted when all of that is done. Recover can be killed at any moment
+// and run again. The error joins those of the projects, one line each; a directory that a living collector works on is left
+// alone and gives a *spool.InUseError.
+func Recover(dir string, opt Options) ([]Project, error) {
+	paths, err := find(dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []Project
+	var errs []error
+	for _, p := range paths {
+		done := Project{Path: p, Missing: make(map[string]int64)}
+		done.Err = one(&done, opt)
+		out = append(out, done)
+		errs = append(errs, done.Err)
+	}
+	return out, errors.Join(errs...)
+}
+
+// find lists the project directories with a spool at or in dir.
+func find(dir string) ([]string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Stat(dir); err != nil {
+		return nil, fmt.Errorf("cannot recover %s: %w", dir, err)
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("cannot recover %s: a project directory or an output directory is expected", dir)
+	}
+	if hasSpool(dir) {
+		return []string{dir}, nil
+	}
+	const pattern = "msmemscope_*_ascend"
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot recover %s: %w", dir, err)
+	}
+	known, _ := filepath.Match(pattern, filepath.Base(dir))
+	var paths []string
+	for _, e := range entries {
+		if ok, _ := filepath.Match(pattern, e.Name()); !ok || !e.IsDir() {
+			continue
+		}
+		known = true
+		if p := filepath.Join(dir, e.Name()); hasSpool(p) {
+			paths = append(paths, p)
+		}
+	}
+	if !known {
+		return nil, fmt.Errorf("cannot recover %s: it is no project directory (%s) and holds none", dir, pattern)
+	}
+	return paths, nil
+}
+
+func hasSpool(project string) bool {
+	info, err := os.Lstat(filepath.Join(project, spool.Dir))
+	return err == nil && info.IsDir()
+}
+
+// one completes one project directory.
+func one(done *Project, opt Options) error {
+	project, err := output.Open(done.Path, opt.Notice)
+	if err != nil {
+		return err
+	}
+	defer project.Close()
+	lock, err := spool.TakeLock(project.Root, spool.Dir)
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	r, err := spool.Open(project.Root, spool.Dir)
+	if err != nil {
+		return err
+	}
+	known, over, err := render.Known(r)
+	if err == nil && !over {
+		err = removeEmpty(project.Root, known)
+	}
+	if err != nil {
+		r.Close()
+		return err
+	}
+	closing := func(files []string, last int64, emit func(*event.Event) error) error {
+		if !r.Meta().Paired { // rows of one of the two kinds were not wanted: nobody can tell what lives
+			return nil
+		}
+		alive, err := living(project.Root, files)
+		if err != nil {
+			return err
+		}
+		for i := range alive {
+			ev := &alive[i]
+			ev.Kind, ev.Flags, ev.Stamp = event.Free, event.Shadow, last+1
+			if err := emit(ev); err != nil {
+				return err
+			}
+		}
+		done.Closed = len(alive)
+		return nil
+	}
+	opener := csvfile.Opener(project, func(name string, bytes int64) { done.Missing[name] = bytes })
+	n := render.New(r, opener, render.Options{Log: opt.Log, Closing: closing})
+	err = n.Finish(spool.End)
+	done.Files, done.Torn = n.Stats().Files, r.Dropped()
+	if err != nil {
+		return err
+	}
+	return spool.Remove(project.Root, spool.Dir)
+}
+
+// removeEmpty deletes dumps that no checkpoint knows: they were made in the moment of the death and hold no row. One that
+// holds something is not ours to delete.
+func removeEmpty(root *os.Root, known []string) error {
+	names, err := fs.Glob(root.FS(), "device_*/dump/memscope_dump_*.csv")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if slices.Contains(known, name) {
+			continue
+		}
+		info, err := root.Lstat(name)
+		if err != nil {
+			return err
+		}
+		if info.Mode().IsRegular() && info.Size() <= int64(len(csvfile.Header)+1) {
+			if err := root.Remove(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// living reads finished dumps and answers the MALLOC rows that have no FREE, in the order of their allocation ids.
+func living(root *os.Root, files []string) ([]event.Event, error) {
+	alive := make(map[uint64]event.Event)
+	for _, name := range files {
+		f, err := root.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		rows := csvfile.NewReader(f)
+		var ev event.Event
+		for {
+			row, err := rows.Next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				f.Close()
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			switch {
+			case !csvfile.ParseBlock(row, &ev):
+			case ev.Kind == event.Malloc:
+				alive[ev.AllocID] = ev
+			default:
+				delete(alive, ev.AllocID)
+			}
+		}
+		f.Close()
+	}
+	out := make([]event.Event, 0, len(alive))
+	for _, ev := range alive {
+		out = append(out, ev)
+	}
+	slices.SortFunc(out, func(a, b event.Event) int { return cmp.Compare(a.AllocID, b.AllocID) })
+	return out, nil
+}
