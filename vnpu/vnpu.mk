@@ -57,3 +57,31 @@ artefacts += $(example_artefacts)
 
 .PHONY: examples
 examples: $(example_artefacts)
+
+# ------------------------------------------------------------------ tests
+#
+# make vnpu-test                     with the address and undefined-behaviour sanitizers
+# make vnpu-test SANITIZE=thread     with another one; SANITIZE= for none
+# make vnpu-test COVERAGE=1          for gcov; reports lie below $(vnpu_test_dir)
+
+SANITIZE ?= address,undefined
+comma := ,
+vnpu_test_dir := $(OUT)/vnpu-test/$(or $(subst $(comma),-,$(SANITIZE)),plain)$(if $(COVERAGE),-coverage)
+VNPU_TEST_CC = $(CC) $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all) $(if $(COVERAGE),--coverage -O0)
+$(foreach l,$(vnpu_libs),$(eval $(call vnpu_library,$(vnpu_test_dir)/lib64,$(l),$$(VNPU_TEST_CC))))
+
+$(vnpu_test_dir)/injection.so: vnpu/test/injection.c $(VNPU_HEADERS) vnpu/vnpu.mk
+	@mkdir -p $(@D)
+	$(VNPU_TEST_CC) $(VNPU_CFLAGS) -fPIC -shared -o $@ $<
+
+# Linked with -rdynamic: some tests export functions that the libraries must find.
+vnpu_tests := $(patsubst vnpu/test/%.c,$(vnpu_test_dir)/%,$(wildcard vnpu/test/test_*.c))
+$(vnpu_test_dir)/test_%: vnpu/test/test_%.c $(VNPU_HEADERS) vnpu/vnpu.mk $(vnpu_libs:%=$(vnpu_test_dir)/lib64/lib%.so)
+	$(VNPU_TEST_CC) $(VNPU_CFLAGS) -pthread -rdynamic -Wl,-rpath,'$$ORIGIN/lib64' -o $@ $< \
+		-L$(vnpu_test_dir)/lib64 $(vnpu_libs:%=-l%) -lcmocka
+
+# report_thread_leaks: a forked child ends without joining its parent's threads, which is right.
+.PHONY: vnpu-test
+vnpu-test: $(vnpu_tests) $(vnpu_test_dir)/injection.so
+	@set -e; export VNPU_TEST_INJECTION=$(abspath $(vnpu_test_dir))/injection.so TSAN_OPTIONS=report_thread_leaks=0; \
+	for t in $(vnpu_tests); do $$t; done

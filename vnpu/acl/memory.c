@@ -82,10 +82,12 @@ aclError aclrtGetMemInfoImpl(aclrtMemAttr attr, size_t *free, size_t *total)
     }
 }
 
-/* The runtime's number for the fifth kind differs; an unknown one stays unknown. */
+/* The numbers agree but for the fifth, which is something else in the runtime. */
 static rtMemcpyKind_t direction(aclrtMemcpyKind kind)
 {
-    return kind == ACL_MEMCPY_DEFAULT ? RT_MEMCPY_DEFAULT : kind > ACL_MEMCPY_DEFAULT ? -1 : (rtMemcpyKind_t)kind;
+    if (kind == ACL_MEMCPY_DEFAULT)
+        return RT_MEMCPY_DEFAULT;
+    return kind < ACL_MEMCPY_DEFAULT ? (rtMemcpyKind_t)kind : RT_MEMCPY_RESERVED;
 }
 
 aclError aclrtMemcpyImpl(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind)

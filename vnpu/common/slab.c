@@ -20,7 +20,9 @@ static void release(void)
     pthread_mutex_unlock(&lock);
 }
 
-__attribute__((constructor)) static void guard_fork(void)
+/* Before the other constructors: handlers that run before a fork go from last to first, so this innermost lock is taken
+ * after those of the slabs' owners. */
+__attribute__((constructor(200))) static void guard_fork(void)
 {
     pthread_atfork(acquire, release, release);
 }

@@ -47,6 +47,7 @@ struct arena {
 /* All chunks of the process by address. An immutable snapshot that readers need no lock for; superseded ones are kept,
  * since a reader may still look at them (chunks double, so there are few). */
 struct directory {
+    struct directory *superseded;
     size_t count;
     struct chunk *chunks[];
 };
@@ -132,6 +133,7 @@ static bool publish(struct chunk *chunk)
         for (size_t i = 0; i < count; i++)
             new->chunks[i + (i >= at)] = old->chunks[i];
         new->chunks[at] = chunk;
+        new->superseded = old;
         new->count = count + 1;
         __atomic_store_n(&directory, new, __ATOMIC_RELEASE);
     }

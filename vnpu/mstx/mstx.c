@@ -62,7 +62,7 @@ static void find_tool(void)
 {
     int expected = FRESH;
     if (searching)
-        return; /* the tool itself called mstx: nothing to tell yet */
+        return; /* the tool itself calls mstx: it hears what it has installed so far */
     if (!__atomic_compare_exchange_n((int *)&state, &expected, SEARCHING, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         while (__atomic_load_n(&state, __ATOMIC_ACQUIRE) != DONE)
             sched_yield();

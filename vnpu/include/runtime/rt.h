@@ -78,6 +78,7 @@ typedef enum {
     RT_MEMCPY_DEVICE_TO_HOST = 2,
     RT_MEMCPY_DEVICE_TO_DEVICE = 3,
     RT_MEMCPY_DEFAULT = 8, /* the direction follows from the addresses */
+    RT_MEMCPY_RESERVED = 9,
 } rtMemcpyKind_t;
 rtError_t rtMemcpy(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind);
 rtError_t rtMemcpyAsync(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind, rtStream_t stm);
