@@ -77,8 +77,9 @@ func (d *dump) append(ev *event.Event) {
 	}
 }
 
-// flush makes what was appended safe from the end of this process, and lets the rows up to the safe time go out.
-func (d *dump) flush(safe int64) {
+// flush makes what was appended safe from the end of this process, and lets the rows up to the safe time go out. In a hurry
+// they have to wait: rows take most of the time that an event costs, and what waits on disk holds nobody up.
+func (d *dump) flush(safe int64, hurry bool) {
 	if d.spool == nil {
 		return
 	}
@@ -89,7 +90,7 @@ func (d *dump) flush(safe int64) {
 	if err != nil {
 		d.fail(err)
 	}
-	if end != d.end || d.safe < d.stamp {
+	if !hurry && (end != d.end || d.safe < d.stamp) {
 		d.end, d.safe = end, safe
 		d.renderer.Load().Advance(safe, end)
 	}
@@ -109,7 +110,7 @@ func (d *dump) fail(err error) {
 func (d *dump) finish() {
 	if d.spool != nil {
 		d.hold = 0
-		d.flush(d.stamp)
+		d.flush(d.stamp, false)
 		d.missing += d.spool.Lost()
 		if err := d.renderer.Load().Finish(d.end); err != nil {
 			d.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d: %v.", d.pid, err))

@@ -100,6 +100,9 @@ func (r *Reader) Release() {
 	}
 }
 
+// Backlog is the number of bytes that are reserved and not handed out yet.
+func (r *Reader) Backlog() uint64 { return atomic.LoadUint64(&r.ring.Header().Tail) - r.next }
+
 // Waiters is the number of producers that wait for space.
 func (r *Reader) Waiters() uint32 { return atomic.LoadUint32(&r.ring.Header().Waiters) }
 

@@ -57,14 +57,22 @@ func Connect(name string, pid int) (*Producer, wire.Welcome, error) {
 	return &Producer{Ring: ring}, w, nil
 }
 
-// Now is CLOCK_MONOTONIC in ns.
-func Now() int64 {
+// epoch is a moment on Go's clock, and the same moment, or a little later, on CLOCK_MONOTONIC.
+var epoch = struct {
+	time time.Time
+	mono int64
+}{time.Now(), monotonic()}
+
+func monotonic() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
 		panic(err)
 	}
 	return t.Nano()
 }
+
+// Now is CLOCK_MONOTONIC in ns, or a moment later, at the price of Go's clock: a stamp is never before its reservation.
+func Now() int64 { return epoch.mono + int64(time.Since(epoch.time)) }
 
 // Reserve takes size bytes (a multiple of 8) of the ring, waiting for space, and returns their position. A closed ring gives false.
 func (p *Producer) Reserve(size uint64) (uint64, bool) {
