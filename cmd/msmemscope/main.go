@@ -21,6 +21,8 @@ func run() int {
 		fmt.Fprintf(os.Stderr, "[msmemscope] Error: the working directory: %v.\n", err)
 		return 1
 	}
-	program := cli.Program{Stdout: os.Stdout, Stderr: os.Stderr, Dir: dir, Run: launch.Run}
+	program := cli.Program{
+		Stdout: os.Stdout, Stderr: os.Stderr, Dir: dir, Run: launch.Run, Recover: recoverDump,
+	}
 	return program.Main(os.Args[1:])
 }
