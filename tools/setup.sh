@@ -74,8 +74,11 @@ setup_build() {
     mkdir -p $tools/bin
     python_ok || apt python3 python3-venv
     setup_go
-    say "fetching $(sed '/^#/d' tools/requirements.txt | tr '\n' ' ')"
-    pip_install -r tools/requirements.txt
+    if ! cmp -s tools/requirements.txt $tools/installed.txt; then
+        say "fetching $(sed '/^#/d' tools/requirements.txt | tr '\n' ' ')"
+        pip_install -r tools/requirements.txt
+        cp tools/requirements.txt $tools/installed.txt
+    fi
     ln -sfn ../py/ziglang/zig $tools/bin/zig
     ln -sfn ../py/clang_format/data/bin/clang-format $tools/bin/clang-format
     ln -sfn ../py/bin/ruff $tools/bin/ruff
