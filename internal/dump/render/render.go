@@ -22,7 +22,7 @@ import (
 
 // Format writes the rows of one device in some format, to one file. It buffers.
 type Format interface {
-	// Row adds a row. ev is not kept. The row is accepted also when an error is returned: that is one of Flush, below.
+	// Row adds a row. ev is not kept; its Seq means nothing here. The row is accepted also when an error is returned: that is one of Flush, below.
 	Row(ev *event.Event, id uint64) error
 	// Flush brings every row into the file. After an error the file ends with the last whole row of the flush before, the
 	// rows since then are still buffered, and Flush may be tried again.
