@@ -49,6 +49,9 @@ type client struct {
 	nextLook   time.Time
 	shut       bool
 
+	begun  time.Time
+	events uint64 // rows, also those that the user does not want
+
 	collected bool          // something was recorded
 	report    bytes.Buffer  // valid after done
 	done      chan struct{} // closed when everything is written
@@ -57,7 +60,7 @@ type client struct {
 func newClient(s *session, proc *process, pid uint64, ring *wire.Ring) *client {
 	c := &client{
 		session: s, proc: proc, pid: pid, name: proc.name(), tasks: pid == uint64(proc.pid), ring: ring,
-		reader: wire.NewReader(ring), decoder: newDecoder(s.offset, pid), done: make(chan struct{}),
+		reader: wire.NewReader(ring), decoder: newDecoder(s.offset, pid), begun: time.Now(), done: make(chan struct{}),
 	}
 	c.dump = dump{session: s, log: &c.log, pid: pid, start: monotonic() + s.offset}
 	c.ledger = ledger.New(c.row)
@@ -135,6 +138,7 @@ func (c *client) row(ev *event.Event, b *ledger.Block) {
 		c.collected = true
 		c.dump.open()
 	}
+	c.events++
 	if ev.Kind == event.System {
 		switch ev.Sub {
 		case event.StartTrace:
@@ -212,13 +216,13 @@ func (c *client) shutRing(why string) {
 // finish writes what the end of the process implies and closes everything.
 func (c *client) finish() {
 	c.ledger.Exit(monotonic() + c.session.offset)
+	h := c.ring.Header()
+	c.log.Logf(config.Info, "process %d has ended: %d events in %v; its threads waited %d times for space, %v together", c.pid,
+		c.events, time.Since(c.begun), h.Count, time.Duration(h.Ns))
 	c.tellLosses()
 	if c.collected {
 		c.set.Report(&c.report)
 	}
-	h := c.ring.Header()
-	c.log.Logf(config.Info, "process %d has ended; its threads waited %d times for space, %v together", c.pid, h.Count,
-		time.Duration(h.Ns))
 	c.ledger, c.set, c.decoder = nil, nil, nil // what lives may be much, and the rendering may take long
 	if err := c.session.budget.give(c.ring); err != nil {
 		c.log.Logf(config.Error, "unmap the ring: %v", err)

@@ -121,7 +121,7 @@ func (d *dump) finish() {
 		d.spool = nil
 	}
 	if d.missing > 0 {
-		d.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d: %d event(s) have no row in the dump.", d.pid, d.missing))
+		d.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d: %d event(s) could not be stored and have no row.", d.pid, d.missing))
 	}
 	if d.file != nil {
 		_ = d.file.Close()

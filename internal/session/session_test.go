@@ -324,7 +324,7 @@ func TestUnwritableOutput(t *testing.T) {
 	r := startRun(t, cfg)
 	r.child("hello 3").wait()
 	lines := r.conclude()
-	if !hasLine(lines, file) || !hasLine(lines, "6 event(s) have no row") || r.done.Collected != 1 {
+	if !hasLine(lines, file) || !hasLine(lines, "6 event(s) could not be stored") || r.done.Collected != 1 {
 		t.Errorf("lines %q, done %+v", lines, *r.done)
 	}
 }
