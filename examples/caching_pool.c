@@ -9,7 +9,7 @@
 /* Bytes; the sizes of PyTorch's caching allocator. */
 enum {
     BLOCK_UNIT = 512,
-    SMALL_MAX = 1 << 20,      /* requests up to here come from small segments */
+    SMALL_MAX = 1 << 20, /* requests up to here come from small segments */
     SMALL_SEGMENT = 2 << 20,
     LARGE_MIN = 10 << 20,     /* from here on a request has a segment of its own */
     LARGE_SEGMENT = 20 << 20, /* for what lies between */
@@ -76,7 +76,8 @@ static struct block *new_segment(struct pool *pool, size_t bytes, int *error)
     void *address = NULL;
     struct segment *segment = calloc(1, sizeof *segment);
     struct block *block = calloc(1, sizeof *block);
-    *error = segment && block ? aclrtMallocAlign32(&address, whole, ACL_MEM_MALLOC_HUGE_FIRST) : ACL_ERROR_INTERNAL_ERROR;
+    *error =
+        segment && block ? aclrtMallocAlign32(&address, whole, ACL_MEM_MALLOC_HUGE_FIRST) : ACL_ERROR_INTERNAL_ERROR;
     if (*error) {
         free(segment);
         free(block);
@@ -96,8 +97,8 @@ static void split(struct block *block, size_t bytes)
     struct block *rest = left >= (block->small ? BLOCK_UNIT : SMALL_MAX + 1) ? calloc(1, sizeof *rest) : NULL;
     if (!rest)
         return;
-    *rest = (struct block){.prev = block, .next = block->next, .address = block->address + bytes, .bytes = left,
-                           .small = block->small};
+    *rest = (struct block){
+        .prev = block, .next = block->next, .address = block->address + bytes, .bytes = left, .small = block->small};
     if (rest->next)
         rest->next->prev = rest;
     block->next = rest;

@@ -26,7 +26,8 @@ static bool tool_is_preloaded(void)
     const char *preload = getenv("LD_PRELOAD");
     char *list = preload ? strdup(preload) : NULL, *rest;
     bool found = false;
-    for (char *element = list ? strtok_r(list, ": ", &rest) : NULL; element && !found; element = strtok_r(NULL, ": ", &rest)) {
+    for (char *element = list ? strtok_r(list, ": ", &rest) : NULL; element && !found;
+         element = strtok_r(NULL, ": ", &rest)) {
         char path[PATH_MAX];
         size_t length = realpath(element, path) ? strlen(path) : 0;
         found = length > sizeof hook - 1 && !strcmp(path + length - (sizeof hook - 1), hook);

@@ -40,8 +40,8 @@ static void *work(void *argument)
         fprintf(stderr, "storm: no memory for %llu blocks\n", (unsigned long long)live);
         exit(1);
     }
-    const unsigned long long flag = (w->index % device_count) | MEM_DEV | MEM_TYPE_HBM |
-                                    (unsigned long long)APP_MODULE_ID << MEM_MODULE_ID_BIT;
+    const unsigned long long flag =
+        (w->index % device_count) | MEM_DEV | MEM_TYPE_HBM | (unsigned long long)APP_MODULE_ID << MEM_MODULE_ID_BIT;
     uint64_t at = 0;
     pthread_barrier_wait(&start);
     int64_t begin = now_ns();
@@ -84,7 +84,10 @@ int main(int argc, char **argv)
     const struct {
         const char *name;
         uint64_t *value;
-    } options[] = {{"--threads", &threads}, {"--events", &events}, {"--live", &live}, {"--size", &size},
+    } options[] = {{"--threads", &threads},
+                   {"--events", &events},
+                   {"--live", &live},
+                   {"--size", &size},
                    {"--devices", &device_count}};
     for (int i = 1; i < argc; i += 2) {
         uint64_t *value = NULL;

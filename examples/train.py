@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """train.py - train.c in Python: the same work on the same libraries, through ctypes, with the same output.
 
-A small "training" on every card: weights live from beginning to end, activations and gradients come and go in every step
-and differ in size between steps, and in every step from the second on one tensor is forgotten. All of it goes through a
-caching pool that reports through mstx as torch_npu's does, and each step of each card is an mstx range "step start".
+A small "training" on every card: weights live from beginning to end, activations and gradients come and go in every
+step and differ in size between steps, and in every step from the second on one tensor is forgotten. All of it goes
+through a caching pool that reports through mstx as torch_npu's does, and each step of each card is an mstx range "step
+start".
 After the training one validation step on each card leaks nothing, so that what is planted is exactly what can be found.
 The program knows nothing of any tool and runs the same without one. Standard library only, Python 3.7 or later.
 """
@@ -150,7 +151,7 @@ class Acl:
         def checked(*arguments):
             error = function(*arguments)
             if error:
-                sys.exit("train: %s failed: error %d" % (name, error))
+                sys.exit(f"train: {name} failed: error {error}")
 
         self.__dict__[name] = checked
         return checked
@@ -226,7 +227,7 @@ class Pool:
             self.empty_cache()
             error = self.acl.lib.aclrtMallocAlign32(ctypes.byref(out), whole, HUGE_FIRST)
         if error:
-            sys.exit("train: card %d has no room for %d bytes: error %d" % (self.device, size, error))
+            sys.exit(f"train: card {self.device} has no room for {size} bytes: error {error}")
         self.segments.append([Block(out.value, whole, size <= self.SMALL_MAX)])
         self.reserved += whole
         return len(self.segments) - 1, 0
@@ -316,8 +317,8 @@ class Card:
 
     def print_step(self, name, loss):
         print(
-            "%s, card %d: loss %.6f, %.1f MiB in use, %.1f MiB at the peak"
-            % (name, self.device, loss, self.pool.allocated / MIB, self.pool.peak / MIB),
+            f"{name}, card {self.device}: loss {loss:.6f}, {self.pool.allocated / MIB:.1f} MiB in use, "
+            f"{self.pool.peak / MIB:.1f} MiB at the peak",
             flush=True,
         )
 
@@ -334,7 +335,7 @@ class Card:
 def number(minimum):
     def parse(text):
         if not text.isdigit() or not minimum <= int(text) <= 1 << 40:
-            raise argparse.ArgumentTypeError("%r is not a whole number from %d" % (text, minimum))
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {minimum}")
         return int(text)
 
     return parse
@@ -359,20 +360,20 @@ def main():
     acl.aclrtGetDeviceCount(ctypes.byref(present))
     devices = options.devices or present.value
     if devices > present.value:
-        sys.exit("train: --devices %d, but there are %d" % (devices, present.value))
+        sys.exit(f"train: --devices {devices}, but there are {present.value}")
 
-    print("training: %d steps on %d cards (%s)" % (options.steps, devices, acl.soc_name()))
+    print(f"training: {options.steps} steps on {devices} cards ({acl.soc_name()})")
     cards = [Card(acl, mstx, device) for device in range(devices)]
     for step in range(1, options.steps + 1):
         for card in cards:
-            card.print_step("step %d" % step, card.step(step, True, options.leak_bytes if step > 1 else 0))
+            card.print_step(f"step {step}", card.step(step, True, options.leak_bytes if step > 1 else 0))
     for card in cards:
         card.print_step("validation", card.step(options.steps + 1, False, 0))
     for card in cards:
         card.close()
     acl.aclFinalize()
     for card in cards:
-        print("card %d: leaked %d bytes in %d allocations" % (card.device, card.leaked_bytes, card.leaked_count))
+        print(f"card {card.device}: leaked {card.leaked_bytes} bytes in {card.leaked_count} allocations")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ vnpu_libs := ascend_hal runtime acl_rt_impl ascendcl ms_tools_ext
 define vnpu_library
 $(1)/lib$(2).so: $$(vnpu_$(2)) $$(VNPU_HEADERS) vnpu/vnpu.mk $(foreach b,$(vnpu_below_$(2)),$(1)/lib$(b).so)
 	@mkdir -p $$(@D)
-	$(3) $$(VNPU_CFLAGS) -fPIC -shared -pthread -Wl,-soname,lib$(2).so -Wl,-rpath,'$$$$ORIGIN' -Wl,-z,now -o $$@ \
+	$(3) $$(VNPU_CFLAGS) -fPIC -shared -pthread -Wl,-soname,lib$(2).so -Wl,-rpath,'$$$$ORIGIN' -Wl,-z,now -Wl,-z,nodelete -o $$@ \
 		$$(vnpu_$(2)) -L$(1) $(foreach b,$(vnpu_below_$(2)),-l$(b)) -ldl
 endef
 $(foreach l,$(vnpu_libs),$(eval $(call vnpu_library,$(OUT)/vnpu/lib64,$(l),$$(ZIGCC))))
@@ -67,7 +67,7 @@ examples: $(example_artefacts)
 SANITIZE ?= address,undefined
 comma := ,
 vnpu_test_dir := $(OUT)/vnpu-test/$(or $(subst $(comma),-,$(SANITIZE)),plain)$(if $(COVERAGE),-coverage)
-VNPU_TEST_CC = $(CC) $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all) $(if $(COVERAGE),--coverage -O0)
+VNPU_TEST_CC = $(CC) $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all) $(if $(COVERAGE),--coverage)
 $(foreach l,$(vnpu_libs),$(eval $(call vnpu_library,$(vnpu_test_dir)/lib64,$(l),$$(VNPU_TEST_CC))))
 
 $(vnpu_test_dir)/injection.so: vnpu/test/injection.c $(VNPU_HEADERS) vnpu/vnpu.mk

@@ -24,7 +24,8 @@ static const rtDrvMemProp_t attributes[] = {
     [ACL_HBM_MEM_P2P_HUGE1G] = {.pg_type = MEM_GIANT_PAGE_TYPE, .mem_type = 2},
 };
 
-aclError aclrtMallocPhysicalImpl(aclrtDrvMemHandle *handle, size_t size, const aclrtPhysicalMemProp *prop, uint64_t flags)
+aclError aclrtMallocPhysicalImpl(aclrtDrvMemHandle *handle, size_t size, const aclrtPhysicalMemProp *prop,
+                                 uint64_t flags)
 {
     if (!handle || !size || !prop || prop->handleType != ACL_MEM_HANDLE_TYPE_NONE ||
         prop->allocationType != ACL_MEM_ALLOCATION_TYPE_PINNED || prop->memAttr < ACL_DDR_MEM_HUGE ||

@@ -17,7 +17,7 @@ enum { SLAB_SLOTS = 1 << 20 }; /* live handles of one kind; the range is lazily 
 struct slab {
     size_t slot_bytes; /* set by the owner, sizeof the object */
     char *base;
-    uint8_t *live;     /* one byte for each slot */
+    uint8_t *live;      /* one byte for each slot */
     uint32_t *recycled; /* ring of freed slots */
     uint32_t fresh, first, count;
 };

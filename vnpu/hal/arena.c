@@ -12,8 +12,8 @@
 
 enum {
     CLASSES = 160,
-    CHUNK_MIN = 256 << 20,  /* bytes of the first chunk of an arena; later ones double what there is */
-    DIRTY_MAX = 64 << 20,   /* bytes that a class keeps of freed memory before it gives the pages back */
+    CHUNK_MIN = 256 << 20, /* bytes of the first chunk of an arena; later ones double what there is */
+    DIRTY_MAX = 64 << 20,  /* bytes that a class keeps of freed memory before it gives the pages back */
 };
 
 struct block {
@@ -25,8 +25,8 @@ struct block {
 struct chunk {
     char *start, *end, *bump; /* bump: first address that was never carved */
     struct arena *arena;
-    struct block *blocks;     /* one for each page; lazily mapped */
-    uint64_t *begins;         /* bit per page: a block begins here */
+    struct block *blocks; /* one for each page; lazily mapped */
+    uint64_t *begins;     /* bit per page: a block begins here */
 };
 
 struct size_class {
@@ -38,8 +38,8 @@ struct arena {
     pthread_mutex_t lock;
     int32_t device;
     enum page page;
-    uint64_t wish;  /* where the next chunk should go */
-    uint64_t mapped; /* bytes of all chunks */
+    uint64_t wish;       /* where the next chunk should go */
+    uint64_t mapped;     /* bytes of all chunks */
     struct chunk *chunk; /* the one that is carved now */
     struct size_class classes[CLASSES];
 } __attribute__((aligned(64)));
@@ -156,7 +156,10 @@ static bool add_chunk(struct arena *a, uint64_t bytes)
     char *tables = va_map(0, pages * sizeof(struct block) + bitmap, 8, PROT_READ | PROT_WRITE);
     char *memory = va_map(a->wish, size, page_bytes(a->page), PROT_READ | PROT_WRITE);
     if (chunk && tables && memory) {
-        *chunk = (struct chunk){.start = memory, .end = memory + size, .bump = memory, .arena = a,
+        *chunk = (struct chunk){.start = memory,
+                                .end = memory + size,
+                                .bump = memory,
+                                .arena = a,
                                 .blocks = (struct block *)tables,
                                 .begins = (uint64_t *)(tables + pages * sizeof(struct block))};
         if (publish(chunk)) {

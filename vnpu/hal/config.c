@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../common/export.h"
 #include "arena.h"
 #include "ascend_hal.h"
-#include "../common/export.h"
 
 static struct config cfg = {
     .devices = 2,
@@ -90,7 +90,8 @@ static void read_environment(void)
 {
     static const char code[] = "a driver error code from 1 to 65535";
     static const char nth[] = "a whole number from 1";
-    uint64_t devices = cfg.devices, alloc_code = (uint64_t)cfg.fail_alloc_code, free_code = (uint64_t)cfg.fail_free_code;
+    uint64_t devices = cfg.devices, alloc_code = (uint64_t)cfg.fail_alloc_code,
+             free_code = (uint64_t)cfg.fail_free_code;
     bool good = number_variable("VNPU_DEVICES", false, 1, MAX_DEVICES, "a whole number from 1 to 64", &devices) &&
                 number_variable("VNPU_HBM_BYTES", true, 2 << 20, 1ULL << 40,
                                 "bytes from 2M to 1T, with K, M, G or T for powers of 1024", &cfg.hbm_bytes) &&

@@ -265,9 +265,8 @@ VNPU_API drvError_t halMemMap(void *ptr, size_t size, size_t offset, drv_mem_han
         for (uint64_t i = 0; i < count; i++)
             if (granules[i].handle)
                 error = DRV_ERROR_INVALID_VALUE;
-        if (error == DRV_ERROR_NONE &&
-            mmap(ptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
-                 files[file_of(handle->device)].fd - 1, (off_t)handle->offset) == MAP_FAILED)
+        if (error == DRV_ERROR_NONE && mmap(ptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+                                            files[file_of(handle->device)].fd - 1, (off_t)handle->offset) == MAP_FAILED)
             error = errno == ENOMEM ? DRV_ERROR_OUT_OF_MEMORY : DRV_ERROR_INNER_ERR;
         if (error == DRV_ERROR_NONE) {
             for (uint64_t i = 0; i < count; i++)

@@ -32,9 +32,13 @@ static struct {
 #define SLOT(name) (MstxFuncPointer *)(void *)&slots.name
 
 static MstxFuncPointer *core[] = {NULL, SLOT(mark), SLOT(range_start), SLOT(range_end), SLOT(tool_id), NULL};
-static MstxFuncPointer *core_domain[] = {
-    NULL, SLOT(domain_create), SLOT(domain_destroy), SLOT(domain_mark), SLOT(domain_range_start), SLOT(domain_range_end),
-    NULL};
+static MstxFuncPointer *core_domain[] = {NULL,
+                                         SLOT(domain_create),
+                                         SLOT(domain_destroy),
+                                         SLOT(domain_mark),
+                                         SLOT(domain_range_start),
+                                         SLOT(domain_range_end),
+                                         NULL};
 static MstxFuncPointer *core_mem[] = {
     NULL, SLOT(heap_register), SLOT(heap_unregister), SLOT(regions_register), SLOT(regions_unregister), NULL};
 
@@ -91,15 +95,15 @@ static void find_tool(void)
         if (UNLIKELY(__atomic_load_n(&state, __ATOMIC_ACQUIRE) != DONE)) \
             find_tool();                                                 \
     } while (0)
-#define TELL(slot, ...)          \
-    do {                         \
-        READY();                 \
-        if (slots.slot)          \
+#define TELL(slot, ...)              \
+    do {                             \
+        READY();                     \
+        if (slots.slot)              \
             slots.slot(__VA_ARGS__); \
     } while (0)
-#define ASK(slot, otherwise, ...) \
-    do {                          \
-        READY();                  \
+#define ASK(slot, otherwise, ...)                                  \
+    do {                                                           \
+        READY();                                                   \
         return slots.slot ? slots.slot(__VA_ARGS__) : (otherwise); \
     } while (0)
 

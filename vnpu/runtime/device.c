@@ -85,10 +85,11 @@ static void read_visible(void)
         visible_count = (int32_t)cards;
     } else if (!parse_visible(text, cards)) {
         visible_error = ACL_ERROR_RT_INVALID_DEVICEID;
-        fprintf(stderr,
-                "vnpu: ASCEND_RT_VISIBLE_DEVICES=\"%s\" is not valid: it must be a comma list of different card numbers "
-                "from 0 to %u\n",
-                text, cards - 1);
+        fprintf(
+            stderr,
+            "vnpu: ASCEND_RT_VISIBLE_DEVICES=\"%s\" is not valid: it must be a comma list of different card numbers "
+            "from 0 to %u\n",
+            text, cards - 1);
     }
 }
 

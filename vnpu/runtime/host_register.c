@@ -55,7 +55,7 @@ VNPU_API rtError_t rtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag)
     *range = (struct range){(uintptr_t)ptr, (uintptr_t)ptr + size};
     acquire();
     struct range **node = tsearch(range, &ranges, compare);
-    error = !node ? ACL_ERROR_RT_MEMORY_ALLOCATION
+    error = !node            ? ACL_ERROR_RT_MEMORY_ALLOCATION
             : *node != range ? ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED
                              : RT_ERROR_NONE;
     release();

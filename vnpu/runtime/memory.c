@@ -162,7 +162,8 @@ VNPU_API rtError_t rtMallocPhysical(rtDrvMemHandle *handle, size_t size, rtDrvMe
 {
     if (!handle || !prop)
         return ACL_ERROR_RT_PARAM_INVALID;
-    struct drv_mem_prop driver = {prop->side, prop->devid, prop->module_id, prop->pg_type, prop->mem_type, prop->reserve};
+    struct drv_mem_prop driver = {prop->side,    prop->devid,    prop->module_id,
+                                  prop->pg_type, prop->mem_type, prop->reserve};
     if (prop->side == MEM_DEV_SIDE) {
         rtError_t error = card_of((int32_t)prop->devid, &driver.devid);
         if (error)

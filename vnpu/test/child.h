@@ -21,13 +21,13 @@
 #include <cmocka.h>
 
 /* In a child, where cmocka's asserts would go on with the parent's tests. */
-#define EXPECT(condition)                                                             \
-    do {                                                                              \
-        if (!(condition)) {                                                           \
-            printf("%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);      \
-            fflush(stdout);                                                           \
-            exit(1);                                                                  \
-        }                                                                             \
+#define EXPECT(condition)                                                        \
+    do {                                                                         \
+        if (!(condition)) {                                                      \
+            printf("%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition); \
+            fflush(stdout);                                                      \
+            exit(1);                                                             \
+        }                                                                        \
     } while (0)
 
 /* Runs `body` in a child with the variables of `environment` (name, value, ..., NULL) set; the test fails unless it ends

@@ -16,7 +16,8 @@ static struct {
     unsigned long long size, flag;
 } seen;
 
-__attribute__((visibility("default"))) drvError_t halMemAlloc(void **pp, unsigned long long size, unsigned long long flag)
+__attribute__((visibility("default"))) drvError_t halMemAlloc(void **pp, unsigned long long size,
+                                                              unsigned long long flag)
 {
     seen.allocs++;
     seen.size = size;
@@ -288,7 +289,7 @@ static void expandable_segments_work(void **state)
     assert_int_equal(aclrtMallocPhysical(&handle, PART, &prop, 0), 0);
     assert_int_equal(aclrtMapMem((char *)range + PART, PART, 0, handle, 0), 0);
     assert_int_equal(aclrtMemset((char *)range + PART, PART, 1, PART), 0);
-    assert_int_equal(aclrtMemset(range, PART, 1, PART), ACL_ERROR_RT_PARAM_INVALID); /* nothing is mapped there */
+    assert_int_equal(aclrtMemset(range, PART, 1, PART), ACL_ERROR_RT_PARAM_INVALID);  /* nothing is mapped there */
     assert_int_equal(aclrtReleaseMemAddress(range), ACL_ERROR_RT_DRV_INTERNAL_ERROR); /* busy */
     assert_int_equal(aclrtUnmapMem((char *)range + PART), 0);
     assert_int_equal(aclrtFreePhysical(handle), 0);

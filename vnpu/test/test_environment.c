@@ -69,7 +69,8 @@ static void cards_are_as_asked(void **state)
     (void)state;
     const char *const spellings[] = {"1G", "1g", "1024M", "1048576k", "1073741824"};
     for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++) {
-        const char *environment[] = {"VNPU_DEVICES", "4", "VNPU_HBM_BYTES", spellings[i], "VNPU_SOC", "Ascend910_9382", NULL};
+        const char *environment[] = {"VNPU_DEVICES",   "4", "VNPU_HBM_BYTES", spellings[i], "VNPU_SOC",
+                                     "Ascend910_9382", NULL};
         in_child(four_cards_of_one_gigabyte, environment, NULL, 0);
     }
 }

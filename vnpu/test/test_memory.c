@@ -43,7 +43,7 @@ static void takes_whole_pages_of_the_flags_type(void **state)
         {MEM_DEV | MEM_PAGE_HUGE | 1, 1, 2 * MIB, 2 * MIB},
         {MEM_DEV | MEM_PAGE_HUGE | 1, 2 * MIB + 1, 2 * MIB, 4 * MIB},
         {MEM_DEV | MEM_PAGE_GIANT | MEM_PAGE_HUGE | 1, 5, GIB, GIB},
-        {0 | 1, 100, 4 * KIB, 4 * KIB}, /* SVM */
+        {0 | 1, 100, 4 * KIB, 4 * KIB},                    /* SVM */
         {3ULL << MEM_VIRT_BIT | 1, 100, 4 * KIB, 4 * KIB}, /* DVPP */
         {MEM_HOST, 100, 4 * KIB, 0},
         {MEM_HOST | MEM_PAGE_HUGE, 100, 4 * KIB, 0},

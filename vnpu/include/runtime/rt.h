@@ -81,7 +81,8 @@ typedef enum {
     RT_MEMCPY_RESERVED = 9,
 } rtMemcpyKind_t;
 rtError_t rtMemcpy(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind);
-rtError_t rtMemcpyAsync(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind, rtStream_t stm);
+rtError_t rtMemcpyAsync(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind,
+                        rtStream_t stm);
 rtError_t rtMemset(void *devPtr, uint64_t destMax, uint32_t val, uint64_t cnt);
 rtError_t rtMemsetAsync(void *devPtr, uint64_t destMax, uint32_t val, uint64_t cnt, rtStream_t stm);
 
