@@ -74,12 +74,17 @@ func (c *client) run() {
 	idle := idleLeast
 	for {
 		status, moved := c.turn()
-		if moved {
-			idle = idleLeast
+		switch {
+		case status == wire.Ready || moved && c.reader.Waiters() > 0:
 			continue
-		}
-		if c.gone() {
-			break
+		case moved: // let some events gather: a turn for each would cost the target's cores more than the events do
+			idle = idleLeast
+			time.Sleep(idle)
+			continue
+		case c.gone():
+			c.drain()
+			c.finish()
+			return
 		}
 		if status == wire.Stuck {
 			c.unstick(time.Now())
@@ -90,13 +95,16 @@ func (c *client) run() {
 		time.Sleep(idle)
 		idle = min(2*idle, idleMost)
 	}
-	for { // nobody writes any more
+}
+
+// drain takes what a program that is no more has left in the ring.
+func (c *client) drain() {
+	for {
 		if status, _ := c.turn(); status != wire.Ready && !c.reader.Resync() {
-			break
+			c.turn() // what Resync has passed over last is released
+			return
 		}
 	}
-	c.turn()
-	c.finish()
 }
 
 // turn takes one batch. status is that of the last look into the ring; moved says whether there was a record.
