@@ -49,6 +49,10 @@ func (p *Program) Main(words []string) int {
 	for _, notice := range req.notices {
 		p.warn(notice)
 	}
+	// Said before the work begins, but no reason to refuse it: the report needs no disk.
+	if err := output.Check(req.config.OutputPath); err != nil {
+		p.fail(fmt.Errorf("%w; the program is run, there will be a report but no dump", err))
+	}
 	for _, risk := range output.Risks(req.config.OutputPath) {
 		p.warn(risk)
 	}

@@ -159,6 +159,7 @@ func allNames() string {
 	return strings.Join(names, ", ")
 }
 
+// TestOutputPathOnDisk: a path that cannot be used is told of at once, and the program runs all the same.
 func TestOutputPathOnDisk(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -174,8 +175,11 @@ func TestOutputPathOnDisk(t *testing.T) {
 		link: `the output path "` + link + `" is a symbolic link`,
 	} {
 		r := call(t, "-o", path, "p")
-		if r.status != 2 || r.config != nil || !strings.Contains(r.stderr, want) {
-			t.Errorf("status %d, stderr %q, want 2 and %q", r.status, r.stderr, want)
+		if r.status != 42 || !strings.HasPrefix(r.stderr, "[msmemscope] Error: "+want) {
+			t.Errorf("status %d, stderr %q, want 42 and %q", r.status, r.stderr, want)
+		}
+		if !strings.HasSuffix(r.stderr, "; the program is run, there will be a report but no dump\n") || strings.Count(r.stderr, "\n") != 1 {
+			t.Errorf("stderr %q", r.stderr)
 		}
 	}
 }

@@ -62,9 +62,6 @@ func parse(words []string, dir string) (*request, error) {
 	}
 	p.derive()
 	path, err := output.Resolve(p.outputPath, dir)
-	if err == nil {
-		err = output.Check(path)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("--output-path: %w", err)
 	}
