@@ -77,12 +77,14 @@ run model make --no-print-directory model
 run_cmocka native make --no-print-directory native-test
 run_cmocka asan make --no-print-directory native-asan
 run_cmocka tsan make --no-print-directory native-tsan
+run_cmocka vnpu-asan make --no-print-directory vnpu-test
+run_cmocka vnpu-tsan make --no-print-directory vnpu-test SANITIZE=thread
 run_go unit -cover -coverpkg=memscope/internal/... $("$go" list ./... | grep -v /test/) -args -test.gocoverdir="$coverage/unit"
 run smoke-tree tools/cover-tree.sh build/cover
 MSMEMSCOPE_BUILD=$PWD/build/cover GOCOVERDIR=$coverage/smoke SMOKE_LEVEL=1 run_go smoke -timeout 20m ./test/smoke/...
 run aarch64 tools/test-aarch64.sh
 run go-coverage go_gate 85
-run native-coverage make --no-print-directory native-coverage
+run_cmocka native-coverage make --no-print-directory native-cov
 
 printf '\n'
 [ -z "$failures" ] || printf 'failed stages:%s\n' "$failures"
