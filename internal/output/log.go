@@ -1,11 +1,8 @@
 package output
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -39,19 +36,7 @@ func (p *Project) NewLog(level config.LogLevel) *Log {
 	return &Log{project: p, level: level, limit: logLimit}
 }
 
-// Logf writes a line, formatted like fmt.Sprintf and marked with the caller's file and line.
-func (l *Log) Logf(level config.LogLevel, format string, args ...any) {
-	if level < l.level {
-		return
-	}
-	where := "?:0"
-	if _, file, line, ok := runtime.Caller(1); ok {
-		where = filepath.Base(file) + ":" + strconv.Itoa(line)
-	}
-	l.Line(level, where, fmt.Sprintf(format, args...))
-}
-
-// Line writes a line that comes from elsewhere, such as the agent in the target; where stands in place of file:line.
+// Line writes a line; where says where it comes from, "file:line" for our own lines. A message is kept on one line.
 func (l *Log) Line(level config.LogLevel, where, message string) {
 	if level < l.level || int(level) >= len(levelNames) {
 		return
