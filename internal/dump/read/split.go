@@ -1,6 +1,10 @@
 package read
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+)
 
 // field is one field of a row, without its quotes.
 type field struct {
@@ -27,10 +31,8 @@ func split(buf []byte, at int, f []field) (n, next int, ok bool) {
 				line = lineEnd(buf, at)
 			}
 		} else {
-			end := line
-			if i := bytes.IndexByte(buf[at:line], ','); i >= 0 {
-				end = at + i
-			} else if end > at && end < len(buf) && buf[end-1] == '\r' {
+			end := comma(buf, at, line)
+			if end == line && end > at && buf[end-1] == '\r' {
 				end--
 			}
 			cell = field{uint32(at), uint32(end), false}
@@ -45,6 +47,20 @@ func split(buf []byte, at int, f []field) (n, next int, ok bool) {
 		}
 		at++
 	}
+}
+
+// comma finds the next comma in buf[at:end]; end: none. Fields are short: eight bytes at a time beat a call of IndexByte.
+func comma(buf []byte, at, end int) int {
+	const ones, highs, commas = 0x0101010101010101, 0x8080808080808080, 0x2c2c2c2c2c2c2c2c
+	for ; at+8 <= end; at += 8 {
+		x := binary.LittleEndian.Uint64(buf[at:]) ^ commas
+		if zero := (x - ones) &^ x & highs; zero != 0 { // the lowest bit set marks the first byte that is a comma
+			return at + bits.TrailingZeros64(zero)/8
+		}
+	}
+	for ; at < end && buf[at] != ','; at++ {
+	}
+	return at
 }
 
 func lineEnd(buf []byte, at int) int {

@@ -1,0 +1,54 @@
+package csvfile
+
+import (
+	"math"
+	"testing"
+
+	"memscope/internal/dump/render"
+	"memscope/internal/dump/spool"
+	"memscope/internal/event"
+	"memscope/internal/output"
+)
+
+// BenchmarkRender is the whole way from the spool into the CSV files of two devices, the reading and ordering included, for
+// events of four threads that are slightly out of order.
+func BenchmarkRender(b *testing.B) {
+	p, err := output.Create(b.TempDir(), 1, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer p.Close()
+	w, err := spool.Create(p.Root, spool.Dir, spool.Meta{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer w.Close()
+	ev := row(event.Malloc, event.HAL, 0)
+	var end spool.Pos
+	for n := 1; n <= b.N; n++ {
+		ev.Seq, ev.Stamp = uint64(n), int64(n)*500+int64(n*2654435761>>7%1500)
+		ev.Addr, ev.Size, ev.AllocID, ev.TID, ev.Device = 0x12c041200000+uint64(n*2654435761%1<<20)*512, int64(n%4096)*512, uint64(n), uint64(n%4), int32(n%2)
+		ev.Used += ev.Size
+		if err := w.Append(&ev); err != nil {
+			b.Fatal(err)
+		}
+		if n%1000 == 0 {
+			if end, err = w.Flush(int64(n) * 500); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	end, err = w.Flush(math.MaxInt64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	r, err := spool.Open(p.Root, spool.Dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	if err := render.New(r, Opener(p, nil), render.Options{}).Finish(end); err != nil {
+		b.Fatal(err)
+	}
+}
