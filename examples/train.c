@@ -90,12 +90,15 @@ static double update(struct card *card, int layer, size_t bytes, float scale)
     return sum / SAMPLE;
 }
 
+static unsigned ranges; /* "step start" ranges of the process so far, over all cards */
+
 /* One step. `leak` bytes are forgotten, unless 0; without `training` there are no gradients. Returns the loss. */
 static double step(struct card *card, uint64_t number, int training, size_t leak)
 {
     check(aclrtSetDevice(card->device), "aclrtSetDevice");
     pool_reset_peak(card->pool);
     mstxRangeId range = mstxRangeStartA("step start", card->stream);
+    ranges++;
 
     size_t batch = 1 + number * 5 % 4; /* differs from step to step */
     void *activations[LAYERS];
@@ -125,9 +128,10 @@ static double step(struct card *card, uint64_t number, int training, size_t leak
     return loss;
 }
 
+/* Prints the ordinal of the step's range too: it is what a tool calls the step. */
 static void print_step(const struct card *card, const char *name, double loss)
 {
-    printf("%s, card %d: loss %.6f, %.1f MiB in use, %.1f MiB at the peak\n", name, card->device, loss,
+    printf("%s, card %d (range %u): loss %.6f, %.1f MiB in use, %.1f MiB at the peak\n", name, card->device, ranges, loss,
            (double)pool_allocated(card->pool) / (1 << 20), (double)pool_peak(card->pool) / (1 << 20));
     fflush(stdout);
 }

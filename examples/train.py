@@ -257,6 +257,8 @@ class Pool:
 class Card:
     """One card: its stream, pool and weights."""
 
+    ranges = 0  # "step start" ranges of the process so far, over all cards
+
     def __init__(self, acl, mstx, device):
         self.acl, self.mstx, self.device = acl, mstx, device
         self.leaked_bytes = self.leaked_count = 0
@@ -290,6 +292,7 @@ class Card:
         self.acl.aclrtSetDevice(self.device)
         self.pool.peak = self.pool.allocated
         step_range = self.mstx.lib.mstxRangeStartA(b"step start", self.stream)
+        Card.ranges += 1
         batch = 1 + number * 5 % 4  # differs from step to step
         activations = []
         for i in range(LAYERS):
@@ -316,8 +319,9 @@ class Card:
         return loss
 
     def print_step(self, name, loss):
+        # The ordinal of the step's range is printed too: it is what a tool calls the step.
         print(
-            f"{name}, card {self.device}: loss {loss:.6f}, {self.pool.allocated / MIB:.1f} MiB in use, "
+            f"{name}, card {self.device} (range {Card.ranges}): loss {loss:.6f}, {self.pool.allocated / MIB:.1f} MiB in use, "
             f"{self.pool.peak / MIB:.1f} MiB at the peak",
             flush=True,
         )
