@@ -251,7 +251,7 @@ inline drop(n) {
     head = head + last;
     last = 0;
 #endif
-    moved = 1
+    owed = 1
 }
 
 inline clear() {
@@ -350,7 +350,7 @@ inline poll() {
 proctype consumer() {
     byte limit, i, last;
     short m;
-    bit gone, moved;
+    bit gone, owed; /* owed: space was given back since the last wake */
     {
         do
         ::
@@ -377,13 +377,16 @@ proctype consumer() {
 #endif
             batch();
             if
-            :: atomic { moved && waiters != 0 -> moved = 0 };
+            :: owed && waiters != 0 -> /* a wake for every few bytes would cost more than it brings */
+                if
+                :: atomic { tail - head <= WORDS / 2 || state_of(W(head)) != READY -> owed = 0 };
 #ifndef MUTANT_NO_BUMP
-                space++;
+                    space++;
 #endif
-                wake()
-            :: atomic { moved && waiters == 0 -> moved = 0 }
-            :: !moved
+                    wake()
+                :: else
+                fi
+            :: else
             fi;
             if
             :: gone && head == limit -> break
