@@ -1,29 +1,12 @@
 package session
 
 import (
-	"io"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
 
-	"memscope/internal/config"
 	"memscope/internal/wire"
 	"memscope/internal/wire/wiretest"
 )
-
-// benchClient is a client whose process is this one, driven by hand.
-func benchClient(b *testing.B, size uint64) (*client, *wiretest.Producer) {
-	b.Helper()
-	cfg := config.Default()
-	cfg.OutputPath = filepath.Join(b.TempDir(), "out")
-	s := newSession(&cfg, nil, io.Discard)
-	ring, err := wire.NewRing(size)
-	if err != nil {
-		b.Fatal(err)
-	}
-	c := newClient(s, &process{fd: -1}, 1, ring)
-	return c, &wiretest.Producer{Ring: ring}
-}
 
 // pairs publishes n events of a storm that keeps `live` blocks: an allocation and a free in turn.
 func pairs(p *wiretest.Producer, tid uint32, from, n, live uint64) {
@@ -43,7 +26,7 @@ func pairs(p *wiretest.Producer, tid uint32, from, n, live uint64) {
 // BenchmarkIntoSpool: from the ring through ledger and analyzers into the spool, one event, on one thread, without the
 // rendering and without the producer, whose time is taken out.
 func BenchmarkIntoSpool(b *testing.B) {
-	c, p := benchClient(b, 8<<20)
+	c, p := handDriven(b, &process{fd: -1}, 8<<20)
 	const chunk = 32 << 10
 	events := uint64(0)
 	for b.Loop() {
@@ -59,7 +42,7 @@ func BenchmarkIntoSpool(b *testing.B) {
 
 // BenchmarkThroughRing: the same with a producer at work meanwhile.
 func BenchmarkThroughRing(b *testing.B) {
-	c, p := benchClient(b, 8<<20)
+	c, p := handDriven(b, &process{fd: -1}, 8<<20)
 	var stop atomic.Bool
 	ended := make(chan struct{})
 	events := uint64(0)

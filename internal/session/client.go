@@ -64,36 +64,35 @@ func newClient(s *session, proc *process, pid uint64, ring *wire.Ring) *client {
 	}
 	c.dump = dump{session: s, log: &c.log, pid: pid, start: monotonic() + s.offset}
 	c.ledger = ledger.New(c.row)
-	c.ledger.DropUnmatched[event.HAL] = true
+	for pool := range c.ledger.DropUnmatched { // a free does not say of which card it is; the filter let it pass
+		c.ledger.DropUnmatched[pool] = event.Pool(pool) == event.HAL || !s.cfg.AllNPU
+	}
 	c.set = analysis.NewSet(analysis.Env{Ledger: c.ledger, Log: &c.log, Config: s.cfg}, all.Registrations()...)
 	return c
 }
 
 // run takes what the process records, until it is gone, and finishes its files.
 func (c *client) run() {
-	idle := idleLeast
-	for {
+	for idle := idleLeast; ; {
 		status, moved := c.turn()
 		switch {
 		case status == wire.Ready || moved && c.reader.Waiters() > 0:
-			continue
+			continue // there is more, or somebody is in need of it
 		case moved: // let some events gather: a turn for each would cost the target's cores more than the events do
 			idle = idleLeast
-			time.Sleep(idle)
-			continue
 		case c.gone():
 			c.drain()
 			c.finish()
 			return
-		}
-		if status == wire.Stuck {
+		case status == wire.Stuck:
 			c.unstick(time.Now())
-		}
-		if status == wire.Broken && !c.shut {
+		case status == wire.Broken && !c.shut:
 			c.shutRing("the process has overwritten its record buffer")
 		}
 		time.Sleep(idle)
-		idle = min(2*idle, idleMost)
+		if !moved {
+			idle = min(2*idle, idleMost)
+		}
 	}
 }
 

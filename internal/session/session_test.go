@@ -65,6 +65,20 @@ func init() {
 		fmt.Println("ready")
 		block()
 	}
+	// strange: a block of card 0 that is freed, and frees of blocks that nobody has seen
+	children["strange"] = func(p *wiretest.Producer, _ []string) {
+		for _, pool := range []uint8{wire.PoolHAL, wire.PoolPTA, wire.PoolATB} {
+			f := wire.Free{Addr: 0x7000}
+			f.H.Pool, f.H.Device = pool, wire.DeviceNone
+			p.Free(1, wire.TypeFree, f)
+		}
+		a := wire.Alloc{Addr: 0x1000, Size: 64, Total: 128}
+		a.H.Pool = wire.PoolPTA
+		p.Alloc(1, a)
+		f := wire.Free{Addr: 0x1000, Total: 128}
+		f.H.Pool, f.H.Device = wire.PoolPTA, wire.DeviceNone
+		p.Free(1, wire.TypeFree, f)
+	}
 	// storm THREADS EVENTS: that many pairs of events in each thread
 	children["storm"] = func(p *wiretest.Producer, args []string) {
 		threads, _ := strconv.Atoi(args[0])
@@ -340,6 +354,25 @@ func TestWriteFilter(t *testing.T) {
 	rows := r.dumps(c.cmd.Process.Pid)["device_2"]
 	if len(rows) != 2 || rows[0][colEvent] != "FREE" || rows[1][colEvent] != "FREE" {
 		t.Errorf("rows: %q", rows)
+	}
+}
+
+// With a filter of cards, a free of a block that the filter has hidden is no row; without one it is.
+func TestFreesOfHiddenBlocks(t *testing.T) {
+	for _, all := range []bool{true, false} {
+		cfg := settings()
+		cfg.AllNPU, cfg.NPUSlots = all, 1
+		r := startRun(t, cfg)
+		c := r.child("strange")
+		c.wait()
+		r.conclude()
+		rows := 0
+		for _, device := range r.dumps(c.cmd.Process.Pid) {
+			rows += len(device)
+		}
+		if want := map[bool]int{true: 2 + 2, false: 2}[all]; rows != want { // with an unknown card a row is in no file of its own
+			t.Errorf("all cards %v: %d rows, want %d", all, rows, want)
+		}
 	}
 }
 

@@ -1,0 +1,191 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"memscope/internal/wire"
+	"memscope/internal/wire/wiretest"
+)
+
+// handDriven is a client whose turns the test makes itself; its process is proc.
+func handDriven(t testing.TB, proc *process, size uint64) (*client, *wiretest.Producer) {
+	t.Helper()
+	cfg := settings()
+	cfg.OutputPath = filepath.Join(t.TempDir(), "out")
+	ring, err := wire.NewRing(size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newClient(newSession(&cfg, nil, io.Discard), proc, uint64(proc.pid), ring), &wiretest.Producer{Ring: ring}
+}
+
+// sleeper is a process that does nothing.
+func sleeper(t *testing.T) *process {
+	t.Helper()
+	cmd := exec.Command("sleep", "100")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	proc, err := watch(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proc.close)
+	return proc
+}
+
+func TestPoison(t *testing.T) {
+	proc := sleeper(t)
+	c, p := handDriven(t, proc, wire.MinBytes)
+	const size = uint64(unsafe.Sizeof(wire.Alloc{}))
+	pos, _ := p.Reserve(size)
+	p.Busy(pos, size, wire.TypeAlloc, uint32(proc.pid)) // a thread that lives
+	stuck := func(after time.Duration) bool {
+		c.turn()
+		c.unstick(time.Now().Add(after))
+		return atomic.LoadUint32(&p.Ring.Header().Closed) != 0
+	}
+	if stuck(0) || stuck(time.Minute) {
+		t.Error("shut though nobody waits")
+	}
+	for wire.MinBytes-p.Ring.Header().Tail >= size {
+		p.Alloc(1, wire.Alloc{})
+	}
+	waited := make(chan bool)
+	go func() { waited <- p.Alloc(1, wire.Alloc{}) }()
+	for c.reader.Waiters() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	_ = unix.Kill(proc.pid, unix.SIGSTOP)
+	eventually(t, "the process is stopped", proc.stopped)
+	if stuck(2 * time.Minute) {
+		t.Error("shut though the process is stopped")
+	}
+	_ = unix.Kill(proc.pid, unix.SIGCONT)
+	eventually(t, "the process runs on", func() bool { return !proc.stopped() })
+	// the producer's sleep ends every 20 ms for a moment
+	eventually(t, "the ring is shut", func() bool { return stuck(3 * time.Minute) })
+	if <-waited {
+		t.Error("a producer has got space")
+	}
+}
+
+func TestOverwrittenRing(t *testing.T) {
+	c, p := handDriven(t, sleeper(t), wire.MinBytes)
+	p.Alloc(1, wire.Alloc{})
+	wiretest.Payload[wire.Head](p, 0).Mark |= 0xffff << wire.MarkTypeShift
+	go c.run()
+	eventually(t, "the ring is shut", func() bool { return atomic.LoadUint32(&p.Ring.Header().Closed) != 0 })
+	c.replaced.Store(true)
+	<-c.done
+	if lost := c.events; lost != 0 {
+		t.Errorf("%d events", lost)
+	}
+}
+
+func TestProcess(t *testing.T) {
+	for _, how := range []string{"pidfd", "start time"} {
+		cmd := exec.Command("sleep", "100")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		proc, err := watch(cmd.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "exec", func() bool { return proc.name() == "sleep" })
+		if how == "start time" {
+			proc.close()
+			stat, err := readStat(fmt.Sprintf("/proc/%d/stat", proc.pid))
+			if err != nil {
+				t.Fatal(err)
+			}
+			proc.start = stat.start
+		}
+		if proc.ended() || proc.threadGone(uint32(proc.pid)) || !proc.threadGone(1<<22+1) {
+			t.Errorf("%s: a living process counts as dead", how)
+		}
+		_ = cmd.Process.Kill()
+		eventually(t, how+": the zombie counts as dead", proc.ended)
+		_ = cmd.Wait()
+		if !proc.ended() {
+			t.Errorf("%s: a dead process counts as living", how)
+		}
+		proc.close()
+	}
+	if _, err := watch(1<<22 + 1); !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.EINVAL) {
+		t.Errorf("watch of nobody: %v", err)
+	}
+}
+
+func TestReadStat(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "stat")
+	fields := strings.Repeat("0 ", 18) + "4711 0"
+	for text, want := range map[string]stat{
+		"7 (a) S " + fields:          {'S', "4711"},
+		"7 (a) b) (c d) T " + fields: {'T', "4711"},
+		"7 (a) S 0":                  {},
+		"":                           {},
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := readStat(path); got != want || (err == nil) != (want != stat{}) {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+}
+
+func TestBudget(t *testing.T) {
+	b := newBudget()
+	var rings []*wire.Ring
+	var sizes []uint64
+	for range 12 {
+		ring, err := b.ring()
+		if err != nil {
+			t.Fatal(err)
+		}
+		rings = append(rings, ring)
+		sizes = append(sizes, ring.Size()>>20)
+	}
+	want := []uint64{32, 32, 32, 16, 16, 16, 8, 8, 8, 8, 4, 4}
+	for i := range want {
+		if sizes[i] != want[i] {
+			t.Fatalf("rings of %d MiB, want %d", sizes, want)
+		}
+	}
+	b.left = 0
+	if ring, err := b.ring(); err != nil || ring.Size() != wire.MinBytes {
+		t.Errorf("with nothing left: %v", err)
+	} else if err := b.give(ring); err != nil {
+		t.Error(err)
+	}
+	b.left = sessionBytes
+	for _, ring := range rings {
+		b.left -= int64(ring.Size())
+	}
+	for _, ring := range rings {
+		if err := b.give(ring); err != nil {
+			t.Error(err)
+		}
+	}
+	if b.left != sessionBytes {
+		t.Errorf("%d bytes are left", b.left)
+	}
+}
