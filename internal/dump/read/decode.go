@@ -18,29 +18,35 @@ type decoder struct {
 func (d *decoder) rows(b *Batch) {
 	b.Rows, b.faults, b.faultCount, b.sorted = b.Rows[:0], b.faults[:0], 0, true
 	var fields [maxColumns]field
-	last := int64(-1 << 63)
-	for at := 0; at < len(b.text); {
-		n, next, ok := split(b.text, at, fields[:d.n])
+	text := b.text // b.text may grow behind it
+	for at := 0; at < len(text); {
+		n, next, ok := split(text, at, fields[:d.n])
 		if !ok || n != d.n {
 			next = d.broken(b, at, next, n, ok)
 			at = next
 			continue
 		}
-		if len(b.Rows) == cap(b.Rows) {
-			b.grow()
-		}
-		b.Rows = b.Rows[:len(b.Rows)+1]
-		r := &b.Rows[len(b.Rows)-1]
-		if reason := d.row(r, b.text, fields[:n]); reason != "" {
-			b.Rows = b.Rows[:len(b.Rows)-1]
-			b.fault(at, reason)
-		} else {
-			r.start = uint32(at)
-			b.sorted = b.sorted && r.Stamp >= last
-			last = r.Stamp
-		}
+		d.append(b, at, fields[:n])
 		at = next
 	}
+}
+
+// append decodes one row, which begins at at, into b.Rows.
+func (d *decoder) append(b *Batch, at int, fields []field) {
+	n := len(b.Rows)
+	if n == cap(b.Rows) {
+		rows := make([]Row, n, max(256, 2*n))
+		copy(rows, b.Rows)
+		b.Rows = rows
+	}
+	r := &b.Rows[:n+1][n]
+	if reason := d.row(r, b, fields); reason != "" {
+		b.fault(at, reason)
+		return
+	}
+	r.start = uint32(at)
+	b.Rows = b.Rows[:n+1]
+	b.sorted = b.sorted && (n == 0 || r.Stamp >= b.Rows[n-1].Stamp)
 }
 
 // broken notes a row that is no row, and says where to go on.
@@ -63,14 +69,9 @@ func (d *decoder) broken(b *Batch, at, next, n int, ok bool) int {
 	return next
 }
 
-func (b *Batch) grow() {
-	rows := make([]Row, len(b.Rows), max(256, 2*cap(b.Rows)))
-	copy(rows, b.Rows)
-	b.Rows = rows
-}
-
 // row decodes one row; a reason says why it is none.
-func (d *decoder) row(r *Row, text []byte, fields []field) (reason string) {
+func (d *decoder) row(r *Row, b *Batch, fields []field) (reason string) {
+	text := b.text
 	*r = Row{ID: event.Unknown, PID: NoID, TID: NoID, Size: event.Unknown, Used: event.Unknown, Total: event.Unknown,
 		ProcessUsed: event.Unknown, DeviceUsed: event.Unknown, Device: event.DeviceNone, Pool: NoPool}
 	var typ, attr field
@@ -134,7 +135,7 @@ func (d *decoder) row(r *Row, text []byte, fields []field) (reason string) {
 		return "no timestamp"
 	}
 	r.kind(text[typ.start:typ.end])
-	d.attr(r, text, attr)
+	d.attr(r, b, attr)
 	return ""
 }
 
@@ -151,53 +152,30 @@ func (r *Row) kind(typ []byte) {
 	}
 }
 
-func (d *decoder) attr(r *Row, text []byte, f field) {
-	if f.start == f.end {
+func (d *decoder) attr(r *Row, b *Batch, f field) {
+	if f.start == f.end || d.want&(attrKeys|AttrText) == 0 {
 		return
+	}
+	if cell := b.text[f.start:f.end]; cell[0] == '{' && isJSON(cell) {
+		f = b.plain(cell)
 	}
 	if d.want&AttrText != 0 {
 		r.AttrText = Span{f.start, f.end}
 	}
 	switch r.Kind {
-	case event.Malloc, event.Free:
-		if d.want&attrKeys == 0 {
-			return
-		}
-	case event.Access:
-		if d.want&(AllocID|Access|Size) == 0 {
-			return
-		}
-	default:
-		return
+	case event.Malloc, event.Free, event.Access:
+		r.attrNumbers(b.text[f.start:f.end], f.start, d.want)
 	}
-	cell := text[f.start:f.end]
-	if cell[0] != '{' || isJSON(cell) {
-		r.attrJSON(cell, f, d.want)
-		return
-	}
-	r.attrNumbers(cell, f.start, d.want)
 }
 
-// attrJSON reads the other notation, by way of the plain one. It is for old databases and for CSV files made from them, so
-// it may be slow. An owner cannot be handed on as a piece of the text if that is escaped; then it is left out.
-func (r *Row) attrJSON(cell []byte, f field, want Want) {
-	cell = bytes.TrimSpace(cell)
-	if f.quoted {
-		cell = bytes.ReplaceAll(cell, []byte(`""`), []byte(`"`))
+// plain turns an Attr cell in the notation of a database into the other one, which it puts behind the rows.
+func (b *Batch) plain(cell []byte) field {
+	if b.csv {
+		cell = bytes.ReplaceAll(cell, []byte(`""`), quote)
 	}
-	plain := AppendPlain(nil, cell)
-	if len(plain) == 0 {
-		return
-	}
-	var owner Span
-	r.attrNumbers(plain, 0, want)
-	if r.Owner.Len() > 0 {
-		text := plain[r.Owner.Start:r.Owner.End]
-		if i := bytes.Index(cell, text); i >= 0 && !f.quoted {
-			owner = Span{f.start + uint32(i), f.start + uint32(i+len(text))}
-		}
-		r.Owner = owner
-	}
+	start := len(b.text)
+	b.text = AppendPlain(b.text, cell)
+	return field{start: uint32(start), end: uint32(len(b.text))}
 }
 
 func clip(b []byte) []byte { return b[:min(len(b), 40)] }
