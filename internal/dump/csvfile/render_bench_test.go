@@ -24,21 +24,20 @@ func BenchmarkRender(b *testing.B) {
 	}
 	defer w.Close()
 	ev := row(event.Malloc, event.HAL, 0)
-	var end spool.Pos
 	for n := 1; n <= b.N; n++ {
 		ev.Seq, ev.Stamp = uint64(n), int64(n)*500+int64(n*2654435761>>7%1500)
-		ev.Addr, ev.Size, ev.AllocID, ev.TID, ev.Device = 0x12c041200000+uint64(n*2654435761%1<<20)*512, int64(n%4096)*512, uint64(n), uint64(n%4), int32(n%2)
+		ev.Addr, ev.Size, ev.AllocID, ev.TID, ev.Device = 0x12c041200000+uint64(n*2654435761%(1<<20))*512, int64(n%4096)*512, uint64(n), uint64(n%4), int32(n%2)
 		ev.Used += ev.Size
 		if err := w.Append(&ev); err != nil {
 			b.Fatal(err)
 		}
 		if n%1000 == 0 {
-			if end, err = w.Flush(int64(n) * 500); err != nil {
+			if _, err := w.Flush(int64(n) * 500); err != nil {
 				b.Fatal(err)
 			}
 		}
 	}
-	end, err = w.Flush(math.MaxInt64)
+	end, err := w.Flush(math.MaxInt64)
 	if err != nil {
 		b.Fatal(err)
 	}

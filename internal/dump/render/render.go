@@ -197,11 +197,9 @@ func (r *Renderer) complete() error {
 				err = r.flush()
 			}
 		}
-		if err == nil {
+		if err == nil { // from here on the spool can go, and a death on the way does not bring the rows back
 			r.over = true
-			if e := r.save(); e != nil { // only a death before the spool is removed would miss it
-				r.logf(config.Warning, "the last checkpoint was not saved: %v", e)
-			}
+			err = r.save()
 		}
 	}
 	r.stats.Files = make(map[string]int64)
