@@ -131,8 +131,8 @@ static double step(struct card *card, uint64_t number, int training, size_t leak
 /* Prints the ordinal of the step's range too: it is what a tool calls the step. */
 static void print_step(const struct card *card, const char *name, double loss)
 {
-    printf("%s, card %d (range %u): loss %.6f, %.1f MiB in use, %.1f MiB at the peak\n", name, card->device, ranges, loss,
-           (double)pool_allocated(card->pool) / (1 << 20), (double)pool_peak(card->pool) / (1 << 20));
+    printf("%s, card %d (range %u): loss %.6f, %.1f MiB in use, %.1f MiB at the peak\n", name, card->device, ranges,
+           loss, (double)pool_allocated(card->pool) / (1 << 20), (double)pool_peak(card->pool) / (1 << 20));
     fflush(stdout);
 }
 
