@@ -8,8 +8,7 @@
 # make generate the Go twin of native/include/wire.h
 # make build-aarch64   the same tree for the other architecture, below build/aarch64/
 #
-# The fragments native/native.mk and vnpu/vnpu.mk add their libraries and programs to `artefacts`, and define their tests.
-# They get: OUT (where the tree goes), ARCH (x86_64, aarch64), ZIGCC (the C compiler for what ships; it bounds the GLIBC
+# The fragments that are included below add libraries and programs to `artefacts`, and define tests. They get: OUT (where the tree goes), ARCH (x86_64, aarch64), ZIGCC (the C compiler for what ships; it bounds the GLIBC
 # symbols), CC (gcc, for sanitizers and coverage).
 
 HOST_ARCH := $(shell uname -m)
@@ -50,6 +49,7 @@ artefacts := $(OUT)/bin/msmemscope $(OUT)/bin/msmemscope.bin
 -include native/agent/model/model.mk
 -include native/native.mk
 -include vnpu/vnpu.mk
+-include test/test.mk
 
 build: $(artefacts)
 
@@ -78,10 +78,10 @@ lint:
 test: .tools/ready-test
 	tools/test.sh
 
-smoke: build .tools/ready-test
+smoke: build targets .tools/ready-test
 	SMOKE_LEVEL=$(LEVEL) $(GO) test -count=1 -timeout 20m ./test/smoke/...
 
-soak: build .tools/ready-test
+soak: build targets .tools/ready-test
 	SMOKE_LEVEL=2 SOAK=1 $(GO) test -count=1 -timeout 2h -v ./test/smoke/...
 
 bench: build .tools/ready-test
