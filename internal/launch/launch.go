@@ -42,13 +42,15 @@ func Run(cfg config.Config, program []string) int {
 	if err != nil {
 		return fail(exitUsage, fmt.Errorf("cannot make the session socket: %w", err))
 	}
+	inheritIgnored(os.Getenv(envIgnored))
+	os.Unsetenv(envIgnored)
 	env, err := environment(os.Environ(), libDir, name)
 	if err != nil {
 		return fail(exitUsage, err)
 	}
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals, passed()...)
-	signal.Ignore(unix.SIGPIPE) // our output is less than the target's status
+	survivePipes()
 
 	target, err := startTarget(program, env)
 	if err != nil {

@@ -38,6 +38,11 @@ var targets = map[string]func(p *wiretest.Producer){
 		fmt.Fprintln(os.Stderr, "target: err")
 		os.Exit(3)
 	},
+	// records one block, says nothing, and ends with status 3
+	"quiet": func(p *wiretest.Producer) {
+		record(p)
+		os.Exit(3)
+	},
 	// records one block and waits for the end of its standard input
 	"wait": func(p *wiretest.Producer) {
 		record(p)
@@ -460,6 +465,37 @@ func TestIgnoredHangup(t *testing.T) {
 	begin(t, cmd)
 	_ = cmd.Process.Signal(unix.SIGHUP)
 	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 6 {
+		t.Errorf("ended with %v", cmd.ProcessState)
+	}
+}
+
+// The target inherits what the caller ignores, and only that.
+func TestIgnoredSignals(t *testing.T) {
+	const show = "grep SigIgn /proc/self/status"
+	for _, mask := range []string{"0000000000000000", "0000000000001201"} {
+		cmd := command(t, "sh", "-c", show)
+		cmd.Env = append(cmd.Env, envIgnored+"="+mask)
+		if r := run(t, cmd); strings.Fields(r.out)[1] != mask {
+			t.Errorf("%s becomes %s", mask, r.out)
+		}
+	}
+	if r := run(t, command(t, "sh", "-c", show+"; env")); !strings.Contains(r.out, "0000000000000000") ||
+		strings.Contains(r.out, envIgnored) {
+		t.Errorf("without the front script: %s", r.out)
+	}
+}
+
+// A reader that has gone away costs the target nothing.
+func TestClosedOutput(t *testing.T) {
+	cmd := target(t, "quiet")
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read.Close()
+	defer write.Close()
+	cmd.Stdout = write
+	if _ = cmd.Run(); cmd.ProcessState.ExitCode() != 3 {
 		t.Errorf("ended with %v", cmd.ProcessState)
 	}
 }

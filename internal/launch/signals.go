@@ -3,15 +3,17 @@ package launch
 import (
 	"os"
 	"os/signal"
+	"slices"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// passed are the signals that go on to the target. Not among them: those that cannot be caught, those of job control, whose
-// default must happen to the launcher itself (the terminal gives them to the whole group), and those that a process's own
-// doing raises.
-func passed() []os.Signal {
+// candidates are the signals that go on to the target. Not among them: those that cannot be caught, those of job control,
+// whose default must happen to the launcher itself (the terminal gives them to the whole group), and those that a process's
+// own doing raises.
+func candidates() []os.Signal {
 	signals := []os.Signal{
 		unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGABRT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGTERM,
 		unix.SIGCONT, unix.SIGWINCH,
@@ -20,13 +22,36 @@ func passed() []os.Signal {
 	for s := rtMin; s <= rtMax; s++ {
 		signals = append(signals, syscall.Signal(s))
 	}
-	var caught []os.Signal
-	for _, s := range signals {
-		if !signal.Ignored(s) { // nohup: the target inherits that
-			caught = append(caught, s)
+	return signals
+}
+
+// passed are the candidates that are not ignored, as SIGHUP is under nohup.
+func passed() []os.Signal { return slices.DeleteFunc(candidates(), signal.Ignored) }
+
+// envIgnored has the signals that the caller ignores, as in SigIgn of /proc/<pid>/status. The front script sets it: by the time
+// that Go code runs, the runtime has put its own handlers in their place.
+const envIgnored = "MSMEMSCOPE_SIGIGN"
+
+// inheritIgnored ignores again what the caller ignored, so that the target inherits it. SIGCHLD cannot be among them, since we
+// wait for children.
+func inheritIgnored(mask string) {
+	bits, err := strconv.ParseUint(mask, 16, 64)
+	if err != nil {
+		return // started without the script
+	}
+	for _, s := range append(candidates(), unix.SIGPIPE) {
+		if bits>>(s.(syscall.Signal)-1)&1 != 0 {
+			signal.Ignore(s)
 		}
 	}
-	return caught
+}
+
+// survivePipes keeps a closed standard output from killing the launcher: the target's status is worth more than our lines.
+// It is a handler, not SIG_IGN, because that the target would inherit.
+func survivePipes() {
+	if !signal.Ignored(unix.SIGPIPE) {
+		signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
+	}
 }
 
 // forward passes a signal on to the target unless the terminal has given it one already.
