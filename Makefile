@@ -8,8 +8,9 @@
 # make generate the Go twin of native/include/wire.h
 # make build-aarch64   the same tree for the other architecture, below build/aarch64/
 #
-# The fragments that are included below add libraries and programs to `artefacts`, and define tests. They get: OUT (where the tree goes), ARCH (x86_64, aarch64), ZIGCC (the C compiler for what ships; it bounds the GLIBC
-# symbols), CC (gcc, for sanitizers and coverage).
+# The fragments that are included below add libraries and programs to `artefacts`, and define tests. They get: OUT (where
+# the tree goes), ARCH (x86_64, aarch64), ZIGCC (the C compiler for what ships; it bounds the GLIBC symbols), CC (gcc,
+# for sanitizers and coverage).
 
 HOST_ARCH := $(shell uname -m)
 ARCH ?= $(HOST_ARCH)
