@@ -63,6 +63,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"unknown option", []string{"--evnts=alloc", "p"}, "--evnts is not an option; --help shows all"},
 		{"unknown short option", []string{"-x", "p"}, "-x is not an option; --help shows all"},
 		{"unknown in a cluster", []string{"-vxq", "p"}, "-x is not an option; --help shows all"},
+		{"no letter of ours", []string{"-v中文", "p"}, "-中 is not an option; --help shows all"},
 		{"a terminal escape", []string{"--\x1b[2J\n", "p"}, `--\x1b[2J\n is not an option; --help shows all`},
 		{"ambiguous", []string{"--inp=a", "p"}, "--inp is ambiguous: --input, --input-path"},
 		{"ambiguous over groups", []string{"--lo", "p"}, "--lo is ambiguous: --load-api-env, --log-level"},

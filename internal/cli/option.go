@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+	"unicode/utf8"
 )
 
 // option is one long option; a short letter is another name for it.
@@ -136,12 +137,13 @@ func findLong(name string) (*option, error) {
 	return nil, fmt.Errorf("--%s is ambiguous: %s", name, strings.Join(names, ", "))
 }
 
-// findShort returns the option of that letter.
-func findShort(letter byte) (*option, error) {
+// findShort returns the option of the letter that begins letters.
+func findShort(letters string) (*option, error) {
 	for _, o := range options {
-		if o.short == letter && letter != 0 {
+		if o.short != 0 && o.short == letters[0] {
 			return o, nil
 		}
 	}
-	return nil, fmt.Errorf("-%s is not an option; --help shows all", shown(string(rune(letter))))
+	_, size := utf8.DecodeRuneInString(letters)
+	return nil, fmt.Errorf("-%s is not an option; --help shows all", shown(letters[:size]))
 }

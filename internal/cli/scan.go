@@ -111,7 +111,7 @@ func (p *parser) long(text string, words []string) ([]string, error) {
 // short takes a word of short options; the rest of the word, or the next word, is the value of one that needs it.
 func (p *parser) short(letters string, words []string) ([]string, error) {
 	for i := 0; i < len(letters) && p.req.action == run; i++ {
-		o, err := findShort(letters[i])
+		o, err := findShort(letters[i:])
 		if err != nil {
 			return nil, err
 		}
