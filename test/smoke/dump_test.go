@@ -1,0 +1,217 @@
+package smoke
+
+import (
+	"bufio"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const header = "ID,Event,Event Type,Name,Timestamp(ns),Process Id,Thread Id,Device Id,Ptr,Attr,Call Stack(Python),Call Stack(C)"
+
+// row is one row of a dump, with the keys of Attr that the checks need.
+type row struct {
+	id, stamp        int64
+	event, kind      string
+	name             string
+	pid, tid, device string
+	ptr              string
+	block            int64 // allocation_id, 0 without
+	size, used       int64 // used -1 without
+	shadow           bool
+}
+
+// dump is one file. The files here are read independently of the product's own readers, on purpose.
+type dump struct {
+	path string
+	rows []row
+}
+
+// readProject reads and checks the dumps of one process.
+func readProject(t testing.TB, dir string) []*dump {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "device_*", "dump", "memscope_dump_*.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dumps []*dump
+	ids := map[int64]string{}
+	for _, path := range paths {
+		d, err := readDump(path)
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		if err := d.check(); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		for _, r := range d.rows {
+			if r.device != "N/A" && ids[r.id] != "" && ids[r.id] != path {
+				t.Errorf("ID %d is in %s and in %s", r.id, ids[r.id], path)
+				break
+			}
+			ids[r.id] = path
+		}
+		dumps = append(dumps, d)
+	}
+	for _, name := range []string{"spool"} {
+		if left, _ := filepath.Glob(filepath.Join(dir, "*"+name+"*")); len(left) > 0 {
+			t.Errorf("%s is left over", left)
+		}
+	}
+	return dumps
+}
+
+func readDump(path string) (*dump, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	in := bufio.NewReaderSize(file, 1<<20)
+	first, err := in.ReadString('\n')
+	if err != nil || first != header+"\n" {
+		return nil, fmt.Errorf("header %q", first)
+	}
+	d := &dump{path: path}
+	table := csv.NewReader(in)
+	table.FieldsPerRecord = 12
+	table.ReuseRecord = true
+	table.LazyQuotes = false
+	for {
+		fields, err := table.Read()
+		if err == io.EOF {
+			return d, nil
+		}
+		if err != nil {
+			return nil, err // a torn row is one
+		}
+		r, err := parseRow(fields)
+		if err != nil {
+			return nil, fmt.Errorf("row %d: %w: %q", len(d.rows)+1, err, fields)
+		}
+		d.rows = append(d.rows, r)
+	}
+}
+
+func parseRow(f []string) (row, error) {
+	for i, s := range f {
+		f[i] = strings.Clone(s)
+	}
+	r := row{event: f[1], kind: f[2], name: f[3], pid: f[5], tid: f[6], device: f[7], ptr: f[8], used: -1}
+	var err error
+	if r.id, err = strconv.ParseInt(f[0], 10, 64); err != nil {
+		return r, err
+	}
+	if r.stamp, err = strconv.ParseInt(f[4], 10, 64); err != nil {
+		return r, err
+	}
+	if r.event != "MALLOC" && r.event != "FREE" {
+		return r, nil
+	}
+	attr, ok := strings.CutPrefix(f[9], "{")
+	attr, ok2 := strings.CutSuffix(attr, "}")
+	if !ok || !ok2 {
+		return r, fmt.Errorf("attr %q", f[9])
+	}
+	for pair := range strings.SplitSeq(attr, ",") {
+		key, value, _ := strings.Cut(pair, ":")
+		var to *int64
+		switch key {
+		case "allocation_id":
+			to = &r.block
+		case "size":
+			to = &r.size
+		case "used":
+			to = &r.used
+		case "shadow":
+			r.shadow = value == "true"
+		case "addr":
+			if value != r.ptr || len(value) != 18 {
+				return r, fmt.Errorf("addr %s beside Ptr %s", value, r.ptr)
+			}
+		}
+		if to != nil {
+			if *to, err = strconv.ParseInt(value, 10, 64); err != nil {
+				return r, err
+			}
+		}
+	}
+	if r.block < 1 || r.size < 0 || !r.shadow && r.used < 0 || r.shadow && r.used >= 0 {
+		return r, fmt.Errorf("allocation_id %d, size %d, used %d, shadow %v", r.block, r.size, r.used, r.shadow)
+	}
+	return r, nil
+}
+
+// check demands what holds for every dump: time and IDs ascend, every allocation_id has one MALLOC and one FREE behind
+// it of the same size and place, and `used` is the sum of what lives after the row. (Pools report their own `used`; the
+// pools of our targets report the same sum.)
+func (d *dump) check() error {
+	type key struct{ pid, kind string }
+	type block struct {
+		malloc, free row
+	}
+	blocks := map[int64]*block{}
+	sums := map[key]int64{}
+	last := row{id: -1}
+	for i, r := range d.rows {
+		at := func(format string, args ...any) error {
+			return fmt.Errorf("line %d (%s %s, ID %d): %s", i+2, r.event, r.kind, r.id, fmt.Sprintf(format, args...))
+		}
+		if r.stamp < last.stamp {
+			return at("stamp %d after %d", r.stamp, last.stamp)
+		}
+		if r.id <= last.id {
+			return at("ID after %d", last.id)
+		}
+		last = r
+		k := key{r.pid, r.kind}
+		b := blocks[r.block]
+		switch r.event {
+		case "MALLOC":
+			if b != nil {
+				return at("allocation_id %d has a MALLOC already", r.block)
+			}
+			blocks[r.block] = &block{malloc: r}
+			sums[k] += r.size
+		case "FREE":
+			if b == nil {
+				return at("allocation_id %d has no MALLOC before it", r.block)
+			}
+			if b.free.event != "" {
+				return at("allocation_id %d has a FREE already", r.block)
+			}
+			if b.malloc.size != r.size || b.malloc.ptr != r.ptr || b.malloc.kind != r.kind {
+				return at("MALLOC of %s %s %d bytes", b.malloc.kind, b.malloc.ptr, b.malloc.size)
+			}
+			b.free = r
+			sums[k] -= r.size
+		default:
+			continue
+		}
+		if r.used >= 0 && r.used != sums[k] {
+			return at("used %d, the rows so far sum up to %d", r.used, sums[k])
+		}
+	}
+	for id, b := range blocks {
+		if b.free.event == "" {
+			return fmt.Errorf("allocation_id %d (%s %s, %d bytes) has no FREE", id, b.malloc.kind, b.malloc.ptr, b.malloc.size)
+		}
+	}
+	return nil
+}
+
+// count counts rows.
+func (d *dump) count(match func(row) bool) (n int) {
+	for _, r := range d.rows {
+		if match(r) {
+			n++
+		}
+	}
+	return n
+}

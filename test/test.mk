@@ -1,0 +1,18 @@
+# The programs that the end-to-end suites run under the tool. Included by the top Makefile; also works alone:
+# make -f test/test.mk targets
+OUT ?= build
+TARGET_CC ?= gcc
+
+targets := $(patsubst test/targets/%.c,$(OUT)/targets/%,$(wildcard test/targets/*.c))
+TARGET_CFLAGS := -std=gnu17 -O2 -g -Wall -Wextra -Werror -Ivnpu/include
+
+.PHONY: targets
+targets: $(targets)
+
+$(OUT)/targets/leaky: TARGET_SOURCES := examples/caching_pool.c examples/pool_report.c
+$(OUT)/targets/leaky: TARGET_LIBS := -lascendcl -lms_tools_ext
+$(OUT)/targets/leaky: examples/caching_pool.c examples/pool_report.c $(wildcard examples/*.h)
+$(OUT)/targets/%: test/targets/%.c test/targets/target.h test/test.mk
+	@mkdir -p $(@D)
+	$(TARGET_CC) $(TARGET_CFLAGS) -pthread -o $@ $< $(TARGET_SOURCES) \
+		-Wl,-rpath,'$$ORIGIN/../vnpu/lib64' -Wl,-rpath-link,$(OUT)/vnpu/lib64 -L$(OUT)/vnpu/lib64 $(TARGET_LIBS) -lascend_hal -ldl
