@@ -4,7 +4,6 @@
 package launch
 
 import (
-	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -201,7 +200,7 @@ func refuseNested() error {
 // listen makes the session socket and returns its name, without the NUL byte that begins an abstract name.
 func listen() (*os.File, string, error) {
 	random := make([]byte, 12)
-	if _, err := rand.Read(random); err != nil {
+	if _, err := unix.Getrandom(random, 0); err != nil {
 		return nil, "", err
 	}
 	name := "msmemscope-" + hex.EncodeToString(random)

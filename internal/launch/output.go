@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
 	"memscope/internal/session"
@@ -55,31 +54,33 @@ func (p *printer) print() {
 	}
 }
 
-// progress is a bar on the terminal, for a rest that takes longer than a moment.
+// progress is a line on the terminal, for a rest that takes longer than a moment. It is ours because the usual library brings
+// an HTTP client along, which costs every start of the program more than this file.
 type progress struct {
 	begin time.Time
-	bar   *progressbar.ProgressBar
+	shown bool
 }
 
-// patience is the time before a bar appears.
+// patience is the time before the line appears.
 const patience = 500 * time.Millisecond
 
 func (p *progress) show(now *session.Progress) {
-	if p.bar == nil {
-		if time.Since(p.begin) < patience || !term.IsTerminal(int(os.Stderr.Fd())) {
-			return
-		}
-		p.bar = progressbar.NewOptions64(now.Total, progressbar.OptionSetWriter(os.Stderr),
-			progressbar.OptionSetDescription("[msmemscope] writing the dump"), progressbar.OptionShowBytes(true),
-			progressbar.OptionClearOnFinish())
+	if !p.shown && (time.Since(p.begin) < patience || !term.IsTerminal(int(os.Stderr.Fd()))) {
+		return
 	}
-	p.bar.ChangeMax64(max(now.Total, 1))
-	_ = p.bar.Set64(now.Done)
+	p.shown = true
+	const width = 40
+	done := 0
+	if now.Total > 0 {
+		done = int(now.Done * width / now.Total)
+	}
+	fmt.Fprintf(os.Stderr, "\r[msmemscope] writing the dump [%s%s] %d of %d MB ", strings.Repeat("#", done),
+		strings.Repeat(" ", width-done), now.Done>>20, now.Total>>20)
 }
 
-// close takes the bar off the screen.
+// close takes the line off the screen.
 func (p *progress) close() {
-	if p.bar != nil {
-		_ = p.bar.Clear()
+	if p.shown {
+		fmt.Fprint(os.Stderr, "\r\033[K")
 	}
 }

@@ -117,7 +117,7 @@ func (c *client) turn() (status wire.Status, moved bool) {
 		moved = true
 		c.take(rec)
 	}
-	hurry := c.reader.Backlog() > c.ring.Size()/2 || c.reader.Waiters() > 0
+	hurry := c.reader.Backlog() > c.ring.Size()/8 || c.reader.Waiters() > 0
 	c.dump.flush(c.reader.Safe(monotonic)+c.session.offset, hurry)
 	c.reader.Release()
 	c.ring.Beat()
