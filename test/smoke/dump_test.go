@@ -159,6 +159,8 @@ func (d *dump) check() error {
 	blocks := map[int64]*block{}
 	sums := map[key]int64{}
 	last := row{id: -1}
+	var used error // the first wrong one; it does not hide what else is wrong
+	wrong := 0
 	for i, r := range d.rows {
 		at := func(format string, args ...any) error {
 			return fmt.Errorf("line %d (%s %s, ID %d): %s", i+2, r.event, r.kind, r.id, fmt.Sprintf(format, args...))
@@ -195,13 +197,18 @@ func (d *dump) check() error {
 			continue
 		}
 		if r.used >= 0 && r.used != sums[k] {
-			return at("used %d, the rows so far sum up to %d", r.used, sums[k])
+			if wrong++; used == nil {
+				used = at("used %d, the rows so far sum up to %d", r.used, sums[k])
+			}
 		}
 	}
 	for id, b := range blocks {
 		if b.free.event == "" {
 			return fmt.Errorf("allocation_id %d (%s %s, %d bytes) has no FREE", id, b.malloc.kind, b.malloc.ptr, b.malloc.size)
 		}
+	}
+	if used != nil {
+		return fmt.Errorf("%w (%d of %d rows are wrong in this)", used, wrong, len(d.rows))
 	}
 	return nil
 }

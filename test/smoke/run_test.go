@@ -171,6 +171,16 @@ func (j *job) collector() int {
 	return 0
 }
 
+// waitFor waits until done says so.
+func waitFor(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s does not come", what)
+		}
+	}
+}
+
 // childNamed finds a child of parent by the kernel's name of it; 0 if there is none.
 func childNamed(parent int, name string) int {
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent))
@@ -202,3 +212,6 @@ func env(name string, otherwise int) int {
 	}
 	return otherwise
 }
+
+// shell runs a script.
+func shell(script string) ([]byte, error) { return exec.Command("sh", "-ec", script).CombinedOutput() }
