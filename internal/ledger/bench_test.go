@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
@@ -122,13 +123,13 @@ func BenchmarkStack(b *testing.B) {
 func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {
 		var before, after runtime.MemStats
-		runtime.GC()
+		debug.FreeOSMemory()
 		runtime.ReadMemStats(&before)
 		rss := residentKB()
 		l := filled(event.PTA)
+		grown := residentKB() - rss
 		runtime.GC()
 		runtime.ReadMemStats(&after)
-		grown := residentKB() - rss
 		heap := float64(after.HeapAlloc - before.HeapAlloc)
 		b.ReportMetric(heap/manyBlocks, "heap-B/block")
 		b.ReportMetric(float64(grown)*1024/manyBlocks, "rss-B/block")

@@ -22,15 +22,11 @@ const (
 )
 
 // Block is one block of memory. The size of this struct is most of what a live block costs; it holds no pointers, so
-// that the garbage collector never looks at the slabs.
+// that the garbage collector never looks at the slabs. What a free needs stands first, in fewer cache lines.
 type Block struct {
 	Addr    uint64
 	Size    int64  // bytes
 	AllocID uint64 // allocation_id, from 1
-	Kernel  uint64 // kernel launches of the process before this block
-	BornSeq uint64 // Seq of the MALLOC row; 0 before there is one
-	Born    int64  // stamp of the allocation, ns; kept by a promotion and by a failed free
-	TID     uint64 // thread that allocated
 	last    int64  // stamp of the newest row of this block; the next one is later
 	Device  int32
 	next    uint32 // slab: next free slot
@@ -39,5 +35,10 @@ type Block struct {
 	Page    event.Page
 	Flags   event.Flags // event.Created, event.Pinned
 	State   State
-	used    bool // slab: the slot holds a block; false in a free one
+	used    bool // slab: the slot holds a block
+
+	Kernel  uint64 // kernel launches of the process before this block
+	BornSeq uint64 // Seq of the MALLOC row; 0 before there is one
+	Born    int64  // stamp of the allocation, ns; kept by a promotion and by a failed free
+	TID     uint64 // thread that allocated
 }

@@ -5,7 +5,11 @@
 // The rules are those of contract 3.3 and 5.0. Sizes are bytes, stamps are nanoseconds. A Ledger is for one goroutine.
 package ledger
 
-import "memscope/internal/event"
+import (
+	"math"
+
+	"memscope/internal/event"
+)
 
 // Sink takes the rows. b is the block of a MALLOC, FREE or ACCESS and nil for other kinds. Both are valid only during the
 // call, b is read-only, and the sink must not call back into anything of the Ledger that changes it.
@@ -233,11 +237,12 @@ func (l *Ledger) locate(ev *event.Event) uint32 {
 	if s == nil {
 		s = newSpans()
 		l.spans[ev.Pool] = s
-		for i := range l.store.top {
-			if b := l.store.at(i + 1); b.used && b.State != ShadowFreed && b.Pool == ev.Pool {
-				s.add(&l.store, i+1)
+		l.store.each(forever, func(id uint32, b *Block) bool {
+			if b.State != ShadowFreed && b.Pool == ev.Pool {
+				s.add(&l.store, id)
 			}
-		}
+			return true
+		})
 	}
 	return s.find(&l.store, ev.Addr, uint64(max(ev.Size, 0)), func(b *Block) bool {
 		return anyDevice || b.Device == ev.Device
@@ -283,10 +288,14 @@ func (l *Ledger) remove(id uint32) {
 	}
 }
 
-// Live visits the blocks that live and have a MALLOC row, in no order, until visit returns false.
-func (l *Ledger) Live(visit func(*Block) bool) { l.LiveSince(-1<<63, visit) }
+// forever is a stamp before all others.
+const forever = math.MinInt64
 
-// LiveSince is Live without most of the blocks that were born before the stamp since; it may still visit some of these.
+// Live visits the blocks that live and have a MALLOC row, in no order, until visit returns false.
+func (l *Ledger) Live(visit func(*Block) bool) { l.LiveSince(forever, visit) }
+
+// LiveSince is Live for the blocks that were born, or came back by an Undo, at the stamp since or later; it visits some
+// others too. It is much cheaper than Live when these are few.
 func (l *Ledger) LiveSince(since int64, visit func(*Block) bool) {
 	l.store.each(since, func(_ uint32, b *Block) bool {
 		if b.State == ShadowCreated || b.State == ShadowFreed {

@@ -77,7 +77,7 @@ func (u *undoSlots) find(tid uint64) *undoSlot {
 	if u.slots == nil {
 		return nil
 	}
-	if s := &u.slots[tid%recentSlots]; s.tid == tid && s.block.used {
+	if s := &u.slots[tid%recentSlots]; s.tid == tid && s.id != 0 {
 		return s
 	}
 	return nil

@@ -133,7 +133,7 @@ func (l *Ledger) Exit(stamp int64) {
 // ids are the slots of the blocks that want accepts, in the order of their allocation ids.
 func (l *Ledger) ids(want func(*Block) bool) []uint32 {
 	var ids []uint32
-	l.store.each(-1<<63, func(id uint32, b *Block) bool {
+	l.store.each(forever, func(id uint32, b *Block) bool {
 		if want(b) {
 			ids = append(ids, id)
 		}

@@ -1,6 +1,8 @@
 package leaks
 
 import (
+	"fmt"
+
 	"memscope/internal/analysis"
 	"memscope/internal/config"
 	"memscope/internal/event"
@@ -35,8 +37,11 @@ func (h *hal) event(log analysis.Logger, ev *event.Event, b *ledger.Block) {
 		log.Logf(config.Info, "process %d, device %d: device memory of module %d, which has no name", ev.PID, ev.Device, ev.Module)
 	case ev.Kind == event.Free && ev.Flags&event.Shadow != 0 && b.State == ledger.Normal:
 		if h.leaked++; h.leaked <= maxLines {
-			log.Logf(config.Warning, "process %d, device %d: device memory at 0x%x (%d bytes) was never freed",
-				ev.PID, ev.Device, ev.Addr, ev.Size)
+			what := fmt.Sprintf("device %d: device", ev.Device)
+			if ev.Device == event.DeviceCPU {
+				what = "pinned host"
+			}
+			log.Logf(config.Warning, "process %d, %s memory at 0x%x (%d bytes) was never freed", ev.PID, what, ev.Addr, ev.Size)
 		}
 	}
 }
