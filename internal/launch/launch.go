@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/signal"
 	"strconv"
 	"time"
 
@@ -48,7 +47,7 @@ func Run(cfg config.Config, program []string) int {
 		return fail(exitUsage, err)
 	}
 	signals := make(chan os.Signal, 64)
-	signal.Notify(signals, passed()...)
+	pass(signals, plain)
 	survivePipes()
 
 	target, err := startTarget(program, env)
@@ -59,6 +58,7 @@ func Run(cfg config.Config, program []string) int {
 		}
 		return fail(exitNotExecutable, err)
 	}
+	pass(signals, realTime()) // rarer than plain ones, and each takes its time: the target need not wait for it
 	keepDescriptors()
 	l := &launcher{cfg: &cfg, listener: listener, target: target, signals: signals}
 	return l.run()

@@ -450,8 +450,17 @@ func TestSignalsArePassedOn(t *testing.T) {
 		cmd := command(t, "bash", "-c", script)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no terminal
 		begin(t, cmd)
-		_ = cmd.Process.Signal(s)
-		if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 42 {
+		ended := make(chan error)
+		go func() { ended <- cmd.Wait() }()
+		for waiting := true; waiting; { // real-time signals count from a moment after the start on
+			_ = cmd.Process.Signal(s)
+			select {
+			case <-ended:
+				waiting = false
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+		if cmd.ProcessState.ExitCode() != 42 {
 			t.Errorf("signal %d: %v", s, cmd.ProcessState)
 		}
 	}

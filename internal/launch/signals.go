@@ -10,23 +10,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// candidates are the signals that go on to the target. Not among them: those that cannot be caught, those of job control,
-// whose default must happen to the launcher itself (the terminal gives them to the whole group), and those that a process's
-// own doing raises.
-func candidates() []os.Signal {
-	signals := []os.Signal{
-		unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGABRT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGTERM,
-		unix.SIGCONT, unix.SIGWINCH,
-	}
-	const rtMin, rtMax = 34, 64
-	for s := rtMin; s <= rtMax; s++ {
-		signals = append(signals, syscall.Signal(s))
+// plain are the signals that go on to the target. Not among them: those that cannot be caught, those of job control, whose
+// default must happen to the launcher itself (the terminal gives them to the whole group), and those that a process's own
+// doing raises.
+var plain = []os.Signal{
+	unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGABRT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGTERM, unix.SIGCONT,
+	unix.SIGWINCH,
+}
+
+// realTime are the others that go on.
+func realTime() []os.Signal {
+	var signals []os.Signal
+	for s := syscall.Signal(34); s <= 64; s++ {
+		signals = append(signals, s)
 	}
 	return signals
 }
 
-// passed are the candidates that are not ignored, as SIGHUP is under nohup.
-func passed() []os.Signal { return slices.DeleteFunc(candidates(), signal.Ignored) }
+// pass sends the signals to c, but for those that are ignored, as SIGHUP is under nohup.
+func pass(c chan<- os.Signal, signals []os.Signal) {
+	for _, s := range signals {
+		if !signal.Ignored(s) {
+			signal.Notify(c, s)
+		}
+	}
+}
 
 // envIgnored has the signals that the caller ignores, as in SigIgn of /proc/<pid>/status. The front script sets it: by the time
 // that Go code runs, the runtime has put its own handlers in their place.
@@ -39,7 +47,7 @@ func inheritIgnored(mask string) {
 	if err != nil {
 		return // started without the script
 	}
-	for _, s := range append(candidates(), unix.SIGPIPE) {
+	for _, s := range slices.Concat(plain, realTime(), []os.Signal{unix.SIGPIPE}) {
 		if bits>>(s.(syscall.Signal)-1)&1 != 0 {
 			signal.Ignore(s)
 		}
