@@ -88,10 +88,10 @@ native-asan: native-asan-build
 	build/native/asan/unit
 
 native-tsan: native-tsan-build
-	TSAN_OPTIONS=halt_on_error=1:die_after_fork=0 build/native/tsan/unit
+	TSAN_OPTIONS=halt_on_error=1:die_after_fork=0:atexit_sleep_ms=0:suppressions=native/test/tsan.supp build/native/tsan/unit
 
 native-cov: native-cov-build
 	find build/native/cov -name '*.gcda' -delete
-	build/native/cov/unit >/dev/null
+	build/native/cov/unit
 	gcovr --root . --filter 'native/(agent|hooks)/' --object-directory build/native/cov --print-summary \
 		--fail-under-line 80 --fail-under-branch 60

@@ -68,6 +68,9 @@ void collector_close(struct collector *c);
 /* Waits for the index-th client. */
 struct client *collector_client(struct collector *c, int index);
 
+/* How many there have been. */
+int collector_count(struct collector *c);
+
 /* The oldest record, when it is published; NULL otherwise. It stays until client_done. */
 struct ms_head *client_peek(struct client *c);
 void client_done(struct client *c);

@@ -139,7 +139,7 @@ CASE(stranger)
     collector_serve(&c);
     CHECK_EQ(ms_enter(MS_MEMORY), MS_SKIP);
     CHECK(life_is(LIFE_OFF));
-    CHECK_EQ(c.count, 0);
+    CHECK_EQ(collector_count(&c), 0);
 }
 
 CASE(accepted)
@@ -178,12 +178,12 @@ CASE(modes)
         {1, 1, MS_SKIP, MS_NORMAL},   {0, 1, MS_SKIP, MS_NORMAL},   {7, 0, MS_SHADOW, MS_SKIP},
         {1, 0, MS_SHADOW, MS_SKIP},   {2, 0, MS_SHADOW, MS_SKIP},   {12, 0, MS_SKIP, MS_SKIP},
     };
-    collector_defaults(&c);
-    collector_open(&c);
-    collector_serve(&c);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        collector_defaults(&c);
         c.config.events = rows[i].events;
         c.tracing = rows[i].tracing;
+        collector_open(&c);
+        collector_serve(&c);
         if (agent.life)
             agent.life->state = LIFE_INIT; /* as a fork does */
         enum ms_mode memory = ms_enter(MS_MEMORY);
@@ -195,6 +195,7 @@ CASE(modes)
         CHECK_EQ(memory, rows[i].memory);
         CHECK_EQ(trace, rows[i].trace);
         CHECK_EQ(self.depth, 0);
+        collector_close(&c);
     }
 }
 
@@ -223,7 +224,7 @@ CASE(many_threads)
         CHECK_EQ(pthread_create(&threads[i], NULL, first_event, &barrier), 0);
     for (int i = 0; i < THREADS; i++)
         CHECK_EQ(pthread_join(threads[i], NULL), 0);
-    CHECK_EQ(c.count, 1);
+    CHECK_EQ(collector_count(&c), 1);
 }
 
 static int inner_mode = -1;
@@ -255,7 +256,7 @@ CASE(signal_during_handshake)
     setitimer(ITIMER_REAL, &never, NULL);
     ms_leave();
     CHECK_EQ(inner_mode, MS_SKIP);
-    CHECK_EQ(c.count, 1);
+    CHECK_EQ(collector_count(&c), 1);
 }
 
 /* The thread that shakes hands never comes back: others give up waiting, for this event. */

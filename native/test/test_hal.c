@@ -209,7 +209,7 @@ CASE(no_driver)
     CHECK_EQ(halMemFree(p), 0xfffe);
     CHECK_EQ(halMemCreate(&p, 1, &(struct prop){.side = 1}, 0), 0xffff);
     CHECK_EQ(halMemRelease(p), 0xffff);
-    CHECK_EQ(c.count, 0);
+    CHECK_EQ(collector_count(&c), 0);
 }
 
 int test_hal(void)

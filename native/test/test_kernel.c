@@ -54,7 +54,7 @@ CASE(no_acl)
     CHECK_EQ(aclInit(NULL), 500000);
     CHECK_EQ(aclrtSetDevice(0), 500000);
     CHECK_EQ(aclFinalize(), 500000);
-    CHECK_EQ(c.count, 0);
+    CHECK_EQ(collector_count(&c), 0);
 }
 
 int test_kernel(void)

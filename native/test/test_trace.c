@@ -116,7 +116,8 @@ static void put_memory(void)
 
 static uint8_t next_memory_flags(void)
 {
-    struct ms_head *h = client_peek(collector_client(&c, 0));
+    client = collector_client(&c, 0);
+    struct ms_head *h = client_peek(client);
     CHECK(h != NULL);
     CHECK_EQ(record_type(h), MS_FREE);
     uint8_t flags = h->flags;
