@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -22,28 +23,29 @@ func Main() int {
 	unix.Umask(0o027)
 	debug.SetGCPercent(collectorGC)
 	_ = os.WriteFile("/proc/self/comm", []byte(ProcessName), 0) // for ps; cut to 15 bytes by the kernel
-	if err := serve(); err != nil {
+	if err := serve(os.NewFile(ListenerFD, "session socket"), ControlFD); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
 }
 
-func serve() error {
-	socket := os.NewFile(ListenerFD, "session socket")
+// serve runs the session on a listening socket for the launcher at the other end of control, a descriptor.
+func serve(socket *os.File, controlFD int) error {
 	l, err := net.FileListener(socket)
 	if err != nil {
-		return fmt.Errorf("descriptor %d: %w", ListenerFD, err)
+		return fmt.Errorf("session socket: %w", err)
 	}
 	socket.Close()
 	listener, ok := l.(*net.UnixListener)
 	if !ok {
-		return fmt.Errorf("descriptor %d is no Unix socket", ListenerFD)
+		return errors.New("the session socket is no Unix socket")
 	}
-	if err := unix.SetNonblock(ControlFD, true); err != nil {
-		return fmt.Errorf("descriptor %d: %w", ControlFD, err)
+	if err := unix.SetNonblock(controlFD, true); err != nil { // waiting for it takes no thread then
+		return fmt.Errorf("control: %w", err)
 	}
-	control := os.NewFile(ControlFD, "control")
+	control := os.NewFile(uintptr(controlFD), "control")
+	defer control.Close()
 	orders := json.NewDecoder(control)
 	var first Order
 	if err := orders.Decode(&first); err != nil || first.Config == nil {

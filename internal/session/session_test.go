@@ -1,7 +1,10 @@
 package session
 
 import (
+	"bytes"
+	"encoding/binary"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -78,6 +81,18 @@ func init() {
 		f := wire.Free{Addr: 0x1000, Total: 128}
 		f.H.Pool, f.H.Device = wire.PoolPTA, wire.DeviceNone
 		p.Free(1, wire.TypeFree, f)
+	}
+	// talker: a block whose free fails, between two lines for the log
+	children["talker"] = func(p *wiretest.Producer, _ []string) {
+		p.Text(1, wire.TypeLog, wire.DeviceNone, wire.LogWarn, "before")
+		a := wire.Alloc{Addr: 0x1000, Size: 64, Detail: hal(0, 33, 0)}
+		a.H.Pool = wire.PoolHAL
+		p.Alloc(1, a)
+		f := wire.Free{Addr: 0x1000}
+		f.H.Pool, f.H.Device = wire.PoolHAL, wire.DeviceNone
+		p.Free(1, wire.TypeFree, f)
+		p.Free(1, wire.TypeUndo, f)
+		p.Text(1, wire.TypeLog, wire.DeviceNone, 99, "behind")
 	}
 	// storm THREADS EVENTS: that many pairs of events in each thread
 	children["storm"] = func(p *wiretest.Producer, args []string) {
@@ -392,4 +407,80 @@ func TestRingBytes(t *testing.T) {
 	}
 	r.session.mu.Unlock()
 	r.conclude()
+}
+
+// Strange peers get an answer, or none, and cost nobody anything.
+func TestStrangers(t *testing.T) {
+	r := startRun(t, settings())
+	talk := func(send any, size int) []byte {
+		conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: "@" + r.name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		var message bytes.Buffer
+		if err := binary.Write(&message, binary.LittleEndian, send); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Write(message.Bytes()); err != nil {
+			t.Fatal(err)
+		}
+		answer := make([]byte, size+1)
+		n, _ := conn.Read(answer)
+		return answer[:n]
+	}
+	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: "@" + r.name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close() // only asks whether somebody lives
+	if answer := talk([]uint32{1, 2, 3}, 100); len(answer) != 0 {
+		t.Errorf("garbage is answered by %d bytes", len(answer))
+	}
+	const size = int(unsafe.Sizeof(wire.Welcome{}))
+	hello := wire.Hello{Magic: wire.Magic, Version: wire.Version + 1, Pid: 1}
+	var w wire.Welcome
+	if _, err := binary.Decode(talk(hello, size), binary.LittleEndian, &w); err != nil || w.Answer != wire.RefusedVersion {
+		t.Errorf("another version: %+v, %v", w, err)
+	}
+	r.session.mu.Lock()
+	r.session.closing = true
+	r.session.mu.Unlock()
+	hello.Version = wire.Version
+	if _, err := binary.Decode(talk(hello, size), binary.LittleEndian, &w); err != nil || w.Answer != wire.RefusedClosing {
+		t.Errorf("too late: %+v, %v", w, err)
+	}
+	lines := r.conclude()
+	if !hasLine(lines, "no hello") || !hasLine(lines, "another version") || len(lines) != 2 || r.done.Collected != 0 {
+		t.Errorf("lines %q, %+v", lines, *r.done)
+	}
+}
+
+// What the target logs is in the log of its project directory, whenever that is made.
+func TestTargetLog(t *testing.T) {
+	r := startRun(t, settings())
+	c := r.child("talker")
+	c.wait()
+	r.conclude()
+	logs, _ := filepath.Glob(filepath.Join(r.output, "*/msmemscope_logs/*.log"))
+	if len(logs) != 1 {
+		t.Fatalf("logs: %q", logs)
+	}
+	text, err := os.ReadFile(logs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"[WARN]  [target] before", "[ERROR] [target] behind"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%q is not in %s", want, text)
+		}
+	}
+	// the free that failed is a FREE and a MALLOC
+	var events []string
+	for _, row := range r.dumps(c.cmd.Process.Pid)["device_0"] {
+		events = append(events, row[colEvent])
+	}
+	if got := strings.Join(events, " "); got != "MALLOC FREE MALLOC FREE" {
+		t.Errorf("rows: %s", got)
+	}
 }

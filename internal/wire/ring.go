@@ -52,6 +52,11 @@ func newMemory() (*os.File, error) {
 	if err != unix.ENOSYS { // Linux before 3.17
 		return nil, fmt.Errorf("memfd_create: %w", err)
 	}
+	return newSharedFile()
+}
+
+// newSharedFile opens a file without a name in the file system for shared memory.
+func newSharedFile() (*os.File, error) {
 	file, err := os.CreateTemp("/dev/shm", "msmemscope-ring-")
 	if err != nil {
 		return nil, err

@@ -1,0 +1,94 @@
+package session
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// serveHere runs serve within the test and returns the launcher's end of the control stream and serve's result.
+func serveHere(t *testing.T, listener interface{ File() (*os.File, error) }) (control *os.File, result chan error) {
+	t.Helper()
+	socket, err := listener.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result = make(chan error, 1)
+	go func() { result <- serve(socket, fds[1]) }()
+	control = os.NewFile(uintptr(fds[0]), "control")
+	t.Cleanup(func() { control.Close() })
+	return control, result
+}
+
+func TestServe(t *testing.T) {
+	name := fmt.Sprintf("msmemscope-serve-%d", os.Getpid())
+	listener, err := net.ListenUnix("unixpacket", &net.UnixAddr{Net: "unixpacket", Name: "@" + name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	control, result := serveHere(t, listener)
+	cfg := settings()
+	cfg.OutputPath = filepath.Join(t.TempDir(), "out")
+	say := json.NewEncoder(control)
+	if err := say.Encode(Order{Config: &cfg}); err != nil {
+		t.Fatal(err)
+	}
+	(&run{t: t, name: name}).child("hello 2").wait()
+	if err := say.Encode(Order{Finish: true}); err != nil {
+		t.Fatal(err)
+	}
+	var done *Done
+	for hear := json.NewDecoder(control); done == nil; {
+		var m Message
+		if err := hear.Decode(&m); err != nil {
+			t.Fatal(err)
+		}
+		done = m.Done
+	}
+	if *done != (Done{Collected: 1}) {
+		t.Errorf("done: %+v", *done)
+	}
+	if err := <-result; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestServeRefuses(t *testing.T) {
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tcp.Close()
+	unixListener, err := net.ListenUnix("unixpacket", &net.UnixAddr{Net: "unixpacket", Name: fmt.Sprintf("@msmemscope-none-%d", os.Getpid())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unixListener.Close()
+	for want, listener := range map[string]interface{ File() (*os.File, error) }{
+		"no Unix socket":   tcp.(*net.TCPListener),
+		"no configuration": unixListener,
+	} {
+		control, result := serveHere(t, listener)
+		control.Close()
+		select {
+		case err := <-result:
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatalf("no answer, want %q", want)
+		}
+	}
+}
