@@ -28,6 +28,7 @@ import (
 const (
 	envRole   = "LAUNCH_TEST_ROLE" // "launcher", or a target of targets
 	envOutput = "LAUNCH_TEST_OUTPUT"
+	envFIFO   = "LAUNCH_TEST_FIFO"
 )
 
 var targets = map[string]func(p *wiretest.Producer){
@@ -50,7 +51,7 @@ var targets = map[string]func(p *wiretest.Producer){
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(4)
 	},
-	// leaves a copy of itself behind that lives for a moment
+	// leaves a copy of itself behind that lives for as long as the test wants
 	"leave": func(p *wiretest.Producer) {
 		record(p)
 		child := exec.Command(os.Args[0])
@@ -71,7 +72,7 @@ var targets = map[string]func(p *wiretest.Producer){
 		record(p)
 		fmt.Println("ready")
 		os.Stdout.Close()
-		time.Sleep(700 * time.Millisecond)
+		_, _ = os.ReadFile(os.Getenv(envFIFO)) // until somebody has opened and closed its other end
 	},
 }
 
@@ -422,15 +423,24 @@ func waitGone(t *testing.T, pid int) {
 // Grandchildren that live on keep neither the launcher nor its caller's pipe.
 func TestGrandchild(t *testing.T) {
 	cmd := target(t, "leave")
-	begun := time.Now()
-	r := run(t, cmd) // waits for the end of the pipe, too
-	if took := time.Since(begun); took > 600*time.Millisecond || r.code != 0 {
-		t.Errorf("status %d after %v", r.code, took)
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Env = append(cmd.Env, envFIFO+"="+fifo)
+	r := run(t, cmd) // waits for the end of its output, too
+	if release, err := os.OpenFile(fifo, os.O_WRONLY|unix.O_NONBLOCK, 0); err != nil {
+		t.Errorf("the grandchild does not live: %v", err)
+	} else {
+		release.Close()
+	}
+	if r.code != 0 {
+		t.Errorf("status %d", r.code)
 	}
 	if !strings.Contains(r.out, "1 process(es) of the program live on") || r.err != "" {
 		t.Errorf("stdout %q, stderr %q", r.out, r.err)
 	}
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(20 * time.Second)
 	for {
 		dumps, _ := filepath.Glob(filepath.Join(outputOf(cmd), "*/device_0/dump/*.csv"))
 		spools, _ := filepath.Glob(filepath.Join(outputOf(cmd), "*/spool"))

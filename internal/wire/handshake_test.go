@@ -47,10 +47,10 @@ func TestWelcome(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		hellos <- hello
 		if err := ring.Welcome(conn, wire.Config{Events: 7, Launched: 1}); err != nil {
 			t.Error(err)
 		}
+		hellos <- hello
 	})
 	p, w, err := wiretest.Connect(name, 4711)
 	if err != nil {
