@@ -95,3 +95,28 @@ native-cov: native-cov-build
 	build/native/cov/unit
 	gcovr --root . --filter 'native/(agent|hooks)/' --object-directory build/native/cov --print-summary \
 		--fail-under-line 80 --fail-under-branch 60
+
+# ---- figures: ns per event in the hook, and the start of a process that never records
+build/native/bench/bench: native/test/bench.c native/test/collector.c $(native_headers) native/native.mk
+	@mkdir -p $(@D)
+	$(CC) $(NATIVE_CFLAGS) -Inative/test -O2 -rdynamic -pthread -o $@ native/test/bench.c native/test/collector.c -ldl
+
+build/native/bench/exec_cost: native/test/exec_cost.c native/native.mk
+	@mkdir -p $(@D)
+	$(CC) $(NATIVE_CFLAGS) -O2 -o $@ $<
+
+.PHONY: native-bench
+native-bench: build/native/bench/bench build/native/bench/exec_cost $(native_artefacts)
+	LD_PRELOAD=build/lib64/libleaks_ascend_hal_hook.so build/native/bench/bench
+	build/native/bench/exec_cost $(native_hooks:%=$(CURDIR)/build/lib64/lib%.so) -- /bin/true
+	build/native/bench/exec_cost $(native_hooks:%=$(CURDIR)/build/lib64/lib%.so) -- sh -c :
+
+# ---- stress: kills at random instants against a small ring
+build/native/stress: $(native_agent) native/test/stress.c native/test/collector.c $(native_headers) native/native.mk
+	@mkdir -p $(@D)
+	$(CC) $(NATIVE_CFLAGS) -Inative/test -O2 -g -pthread -o $@ $(native_agent) native/test/stress.c native/test/collector.c
+
+.PHONY: native-stress
+native-stress: build/native/stress
+	build/native/stress
+	build/native/stress -k 3 -t 64 -i 5000 -m 500

@@ -60,8 +60,8 @@ __attribute__((constructor)) static void watch_forks(void)
     __register_atfork(NULL, NULL, after_fork, NULL);
 }
 
-/* Gets the connection out of LIFE_INIT and waits while another thread does that. Returns whether it is ready. */
-static bool settle(void)
+/* Gets the connection out of LIFE_INIT, or waits while another thread does that. Returns what came of it. */
+static __attribute__((noinline)) uint32_t settle(void)
 {
     int saved = errno;
     struct life *life = life_page();
@@ -85,7 +85,7 @@ static bool settle(void)
         futex_wait(&life->state, LIFE_CONNECTING, 100LL * NS_PER_MS);
     }
     errno = saved;
-    return state == LIFE_READY;
+    return state;
 }
 
 /* One line on the target's standard error, if that costs the target nothing: no SIGPIPE, no waiting for a full pipe. */
@@ -123,13 +123,16 @@ bool enter(void)
         return false;
     self.depth = 1;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    if (__builtin_expect(life_is(LIFE_READY), 1) || settle()) {
+    uint32_t state = life_state();
+    if (__builtin_expect(state <= LIFE_CONNECTING, 0))
+        state = settle();
+    if (__builtin_expect(state == LIFE_READY, 1)) {
         know_thread();
         if (__builtin_expect(!__atomic_load_n(&agent.ring->closed, __ATOMIC_RELAXED), 1))
             return true;
         lose("the collector takes no more events; the program goes on without recording");
     }
-    if (life_is(LIFE_LOST))
+    if (life_state() == LIFE_LOST)
         __atomic_fetch_add(&agent.ring->skipped, 1, __ATOMIC_RELAXED);
     ms_leave();
     return false;

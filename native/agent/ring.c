@@ -46,7 +46,7 @@ static bool wait_for_room(size_t bytes)
         __atomic_fetch_add(&ring->waiters, 1, __ATOMIC_SEQ_CST);
         uint32_t space = __atomic_load_n(&ring->space, __ATOMIC_SEQ_CST);
         room = has_room(ring, __atomic_load_n(&ring->tail, __ATOMIC_SEQ_CST), bytes);
-        bool wait = !room && !__atomic_load_n(&ring->closed, __ATOMIC_RELAXED) && life_is(LIFE_READY);
+        bool wait = !room && !__atomic_load_n(&ring->closed, __ATOMIC_RELAXED) && life_state() == LIFE_READY;
         if (wait)
             futex_wait(&ring->space, space, (int64_t)WAIT_MS * NS_PER_MS);
         __atomic_fetch_sub(&ring->waiters, 1, __ATOMIC_SEQ_CST);

@@ -91,10 +91,10 @@ static inline void know_thread(void)
     }
 }
 
-static inline bool life_is(enum life_state state)
+static inline uint32_t life_state(void)
 {
     struct life *life = __atomic_load_n(&agent.life, __ATOMIC_ACQUIRE);
-    return life && __atomic_load_n(&life->state, __ATOMIC_ACQUIRE) == (uint32_t)state;
+    return life ? __atomic_load_n(&life->state, __ATOMIC_ACQUIRE) : LIFE_INIT;
 }
 
 static inline int64_t now_ns(void)

@@ -92,7 +92,7 @@ MS_EXPORT int ms_stop(void)
 MS_EXPORT int ms_step(void)
 {
     if (ms_enter(MS_TRACE) == MS_SKIP)
-        return life_is(LIFE_READY) ? 0 : -1;
+        return life_state() == LIFE_READY ? 0 : -1;
     uint64_t step = __atomic_add_fetch(&agent.life->steps, 1, __ATOMIC_RELAXED);
     ms_put_text(MS_STEP, ms_current_device(), step, NULL);
     ms_leave();

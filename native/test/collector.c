@@ -178,10 +178,6 @@ static void give_back(struct client *c, uint64_t bytes)
     memset(at(c, c->head), 0, bytes);
     c->head += bytes;
     __atomic_store_n(&c->ring->head, c->head, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&c->ring->waiters, __ATOMIC_SEQ_CST)) {
-        __atomic_fetch_add(&c->ring->space, 1, __ATOMIC_SEQ_CST);
-        syscall(SYS_futex, &c->ring->space, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-    }
 }
 
 void client_done(struct client *c)
@@ -206,7 +202,11 @@ bool client_skip_debris(struct client *c)
     return true;
 }
 
-void client_beat(struct client *c)
+void client_turn(struct client *c)
 {
     __atomic_fetch_add(&c->ring->heartbeat, 1, __ATOMIC_RELAXED);
+    if (__atomic_load_n(&c->ring->waiters, __ATOMIC_SEQ_CST)) {
+        __atomic_fetch_add(&c->ring->space, 1, __ATOMIC_SEQ_CST);
+        syscall(SYS_futex, &c->ring->space, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    }
 }

@@ -76,7 +76,8 @@ struct ms_head *client_peek(struct client *c);
 void client_done(struct client *c);
 /* After the target's death: steps over what was reserved and never published. False at the end of the ring. */
 bool client_skip_debris(struct client *c);
-void client_beat(struct client *c);
+/* The end of a batch: shows that the collector lives, and wakes who waits for room. */
+void client_turn(struct client *c);
 
 static inline uint64_t record_bytes(const struct ms_head *h)
 {

@@ -24,7 +24,7 @@ static void check_off(void)
     CHECK_EQ(ms_enter(MS_MEMORY), MS_SKIP);
     CHECK_EQ(errno, EDOM);
     CHECK_EQ(open_descriptors(), before);
-    CHECK(life_is(LIFE_OFF));
+    CHECK(life_state() == LIFE_OFF);
     CHECK_EQ(ms_enter(MS_TRACE), MS_SKIP);
     CHECK_EQ(self.depth, 0);
 }
@@ -40,7 +40,7 @@ static void check_fault(enum fault fault)
     errno = EDOM;
     CHECK_EQ(ms_enter(MS_MEMORY), MS_SKIP);
     CHECK_EQ(errno, EDOM);
-    CHECK(life_is(LIFE_OFF));
+    CHECK(life_state() == LIFE_OFF);
     collector_close(&c);
     CHECK_EQ(open_descriptors(), before - 1 + (fault == FAULT_SILENT)); /* the listener has gone */
 }
@@ -125,7 +125,7 @@ CASE(refused)
     collector_open(&c);
     collector_serve(&c);
     CHECK_EQ(ms_enter(MS_MEMORY), MS_SKIP);
-    CHECK(life_is(LIFE_OFF));
+    CHECK(life_state() == LIFE_OFF);
 }
 
 CASE(stranger)
@@ -138,7 +138,7 @@ CASE(stranger)
     CHECK(seteuid(0) == 0);
     collector_serve(&c);
     CHECK_EQ(ms_enter(MS_MEMORY), MS_SKIP);
-    CHECK(life_is(LIFE_OFF));
+    CHECK(life_state() == LIFE_OFF);
     CHECK_EQ(collector_count(&c), 0);
 }
 

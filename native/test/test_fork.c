@@ -160,7 +160,7 @@ CASE(fork_amid_a_handshake)
     collector_open(&c);
     collector_serve(&c);
     pthread_create(&thread, NULL, first_event, NULL);
-    while (!life_is(LIFE_CONNECTING))
+    while (life_state() != LIFE_CONNECTING)
         ;
     pid_t pid = fork();
     if (pid == 0) {
@@ -210,9 +210,9 @@ static void *drain(void *arg)
 {
     struct client *client = arg;
     while (!__atomic_load_n(&stop_drain, __ATOMIC_ACQUIRE) || client_peek(client)) {
-        client_beat(client);
-        if (client_peek(client))
+        for (int i = 0; i < 1000 && client_peek(client); i++)
             client_done(client);
+        client_turn(client);
     }
     return NULL;
 }
