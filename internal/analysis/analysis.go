@@ -1,7 +1,7 @@
 // Package analysis is how events reach those who ask questions about them.
 //
-// An analyzer is a folder with a Registration: what it is called, which events it wants, when it is on, how it is made. It
-// asks the ledger about live blocks and the step tracker about steps, and keeps no table of blocks of its own.
+// An analyzer is a folder with a Registration: what it is called, which events it wants, when it is on, how it is made.
+// It asks the ledger about live blocks and the step tracker about steps, and keeps no table of blocks of its own.
 package analysis
 
 import (
@@ -29,7 +29,8 @@ type Analyzer interface {
 	Report(w io.Writer)
 }
 
-// StepWatcher is an Analyzer that also wants to know when steps begin and end. It learns that before the event that says so.
+// StepWatcher is an Analyzer that also wants to know when steps begin and end. It learns that before the event that says
+// so.
 type StepWatcher interface {
 	Step(c steps.Change)
 }

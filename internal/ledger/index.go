@@ -8,9 +8,9 @@ import (
 
 // index finds the slot of a block by pool and address: a hash table with open addressing and linear probing.
 //
-// It is our own for three reasons: an entry is 8 bytes without pointers (a Go map of the same takes 3 to 5 times that and
-// cannot hold two blocks of one address on two devices), a probe compares hashes and so touches the slab only
-// for the block that it is after, and deletion shifts back, so that a table that lives for days has no tombstones.
+// It is our own for three reasons: an entry is 8 bytes without pointers (a Go map of the same takes 3 to 5 times that
+// and cannot hold two blocks of one address on two devices), a probe compares hashes and so touches the slab only for
+// the block that it is after, and deletion shifts back, so that a table that lives for days has no tombstones.
 //
 // An entry is hash<<32 | id, 0 when empty. The upper bits of the hash are the entry's home, hence growing and shifting
 // need no look at the blocks.

@@ -1,6 +1,6 @@
 // Package ledger is the one table of live blocks of a process. It takes events in causal order (for each address: the
-// order in which things happened), completes them (allocation id, size and device of what is freed, usage), and passes on
-// what has a row, with the synthetic rows that make every allocation_id have one MALLOC and one FREE.
+// order in which things happened), completes them (allocation id, size and device of what is freed, usage), and passes
+// on what has a row, with the synthetic rows that make every allocation_id have one MALLOC and one FREE.
 //
 // The rules are those of contract 3.3 and 5.0. Sizes are bytes, stamps are nanoseconds. A Ledger is for one goroutine.
 package ledger
@@ -11,8 +11,8 @@ import (
 	"memscope/internal/event"
 )
 
-// Sink takes the rows. b is the block of a MALLOC, FREE or ACCESS and nil for other kinds. Both are valid only during the
-// call, b is read-only, and the sink must not call back into anything of the Ledger that changes it.
+// Sink takes the rows. b is the block of a MALLOC, FREE or ACCESS and nil for other kinds. Both are valid only during
+// the call, b is read-only, and the sink must not call back into anything of the Ledger that changes it.
 // Live still visits a block during the call for its FREE.
 type Sink func(ev *event.Event, b *Block)
 
@@ -66,7 +66,8 @@ func (l *Ledger) reset() {
 }
 
 // Apply takes one event of any kind, completes it in place and passes it on if it has a row; synthetic rows that it
-// implies come first. Seq is given here, in the order of passing on. Paused events change the table and are not passed on.
+// implies come first. Seq is given here, in the order of passing on. Paused events change the table and are not passed
+// on.
 //
 // ev.Pool must be a pool. Used and Total of HAL and host events are computed here, and Used of every pool; Total of
 // the framework pools, ProcessUsed and DeviceUsed are the caller's.
@@ -262,11 +263,6 @@ func (l *Ledger) find(pool event.Pool, addr uint64, device int32, anyDevice bool
 		}
 	}
 	return found
-}
-
-// Known reports whether a block of the pool begins at addr, on device or, for event.DeviceNone, anywhere.
-func (l *Ledger) Known(pool event.Pool, device int32, addr uint64) bool {
-	return l.find(pool, addr, device, device == event.DeviceNone) != 0
 }
 
 // add makes a block live.

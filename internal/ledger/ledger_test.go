@@ -220,7 +220,7 @@ func TestDropUnmatched(t *testing.T) {
 	`)
 }
 
-func TestKnownAndLive(t *testing.T) {
+func TestLive(t *testing.T) {
 	l := New(func(*event.Event, *Block) {})
 	run(t, l, `
 		malloc hal 2 0x1000 10 @1
@@ -229,19 +229,6 @@ func TestKnownAndLive(t *testing.T) {
 		malloc hal 2 0x3000 10 @4 paused
 		free hal - 0x2000 @5 paused
 	`)
-	for _, c := range []struct {
-		pool   event.Pool
-		device int32
-		addr   uint64
-		want   bool
-	}{
-		{event.HAL, 2, 0x1000, true}, {event.HAL, event.DeviceNone, 0x1000, true}, {event.HAL, 1, 0x1000, false},
-		{event.PTA, 2, 0x1000, false}, {event.HAL, 2, 0x1001, false}, {event.HAL, 2, 0x2000, false}, {event.HAL, 2, 0x3000, true},
-	} {
-		if got := l.Known(c.pool, c.device, c.addr); got != c.want {
-			t.Errorf("Known(%d, %d, 0x%x) = %v", c.pool, c.device, c.addr, got)
-		}
-	}
 	n := 0
 	l.Live(func(b *Block) bool {
 		if n++; b.Addr != 0x1000 {

@@ -83,9 +83,9 @@ func (u *undoSlots) find(tid uint64) *undoSlot {
 	return nil
 }
 
-// Undo takes back the last free of addr by thread tid, because the driver refused it. If its FREE row is out, the block comes
-// back under a new allocation id, with a MALLOC row at stamp. Birth and state stay what they were. Nothing
-// happens when that free met no known block, or when another block has taken its place.
+// Undo takes back the last free of addr by thread tid, because the driver refused it. If its FREE row is out, the block
+// comes back under a new allocation id, with a MALLOC row at stamp. Birth and state stay what they were. Nothing happens
+// when that free met no known block, or when another block has taken its place.
 func (l *Ledger) Undo(addr, tid uint64, stamp int64) {
 	s := l.undo.find(tid)
 	if s == nil || s.addr != addr {

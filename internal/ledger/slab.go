@@ -4,7 +4,9 @@ const (
 	slabBits   = 10
 	slabBlocks = 1 << slabBits
 
-	groupBits   = 4 // slots of a group: few enough to look at all of them, many enough that the births of groups stay in a near cache
+	// A group of slots is small enough to look at all of them, and large enough for the births of all groups to stay in
+	// a near cache.
+	groupBits   = 4
 	groupBlocks = 1 << groupBits
 )
 

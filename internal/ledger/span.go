@@ -51,9 +51,8 @@ func (s *spans) add(st *store, id uint32) {
 
 func (s *spans) remove(b *Block) { s.tree.Delete(span{addr: b.Addr, allocID: b.AllocID}) }
 
-// find returns the block with the highest address that ok accepts and that contains all of [addr, addr+size), or 0. At one
-// address the youngest wins.
-// An address just behind a block is not inside it.
+// find returns the block with the highest address that ok accepts and that contains all of [addr, addr+size), or 0.
+// At one address the youngest wins. An address just behind a block is not inside it.
 func (s *spans) find(st *store, addr, size uint64, ok func(*Block) bool) (id uint32) {
 	s.tree.Descend(span{addr: addr, allocID: math.MaxUint64}, func(p span) bool {
 		b, off := st.at(p.id), addr-p.addr

@@ -30,15 +30,15 @@ func (l *Ledger) promote(b *Block, stamp int64) {
 	l.emit(l.shadow(event.Malloc, b, stamp, b.TID), b)
 }
 
-// promoteNow is promote in the middle of tracing: an event that belongs to tracing met a block that was allocated while it was
-// off. That is a matter of a moment, in which threads do not agree yet on whether tracing is on.
+// promoteNow is promote in the middle of tracing: an event that belongs to tracing met a block that was allocated while
+// it was off. That is a matter of a moment, in which threads do not agree yet on whether tracing is on.
 func (l *Ledger) promoteNow(b *Block, stamp int64) {
 	l.settle()
 	l.promote(b, l.freed.after(place{b.Pool, b.Addr}, stamp))
 }
 
-// settle passes on the pending FREE rows when tracing has gone on before its START_TRACE came to us, or not quite ended:
-// the next row may be of a block in the place of one of them.
+// settle passes on the pending FREE rows when tracing has gone on before its START_TRACE came to us, or has not quite
+// ended: the next row may be of a block in the place of one of them.
 func (l *Ledger) settle() {
 	for _, p := range l.pending {
 		l.shadowFree(l.store.at(p.id), l.due(p), p.tid)
@@ -58,7 +58,7 @@ func (l *Ledger) due(p pending) int64 {
 // startTrace gives what was freed while not tracing its FREE, and what was allocated its MALLOC, both at the start, and
 // then passes on START_TRACE.
 func (l *Ledger) startTrace(ev *event.Event) {
-	// A block may have been freed and another one allocated in its place. Few frees are remembered in l.freed, and here may be many.
+	// A block may have been freed and another one allocated in its place. l.freed remembers few, and here may be many.
 	reused := make(map[place]int64, len(l.pending))
 	for i := range l.pending {
 		b := l.store.at(l.pending[i].id)

@@ -373,6 +373,27 @@ func TestUndoKeepsBirth(t *testing.T) {
 	}
 }
 
+// A late record with an older stamp must not hide a younger block beside it.
+func TestLiveSince(t *testing.T) {
+	l := New(func(*event.Event, *Block) {})
+	run(t, l, `
+		malloc pta 0 0x1000 10 @10
+		malloc pta 0 0x2000 10 @5
+	`)
+	young := false
+	l.LiveSince(10, func(b *Block) bool {
+		young = young || b.Addr == 0x1000
+		return true
+	})
+	if !young {
+		t.Error("the block of stamp 10 is not found")
+	}
+	l.LiveSince(11, func(b *Block) bool {
+		t.Errorf("0x%x is found, though nothing near it is that young", b.Addr)
+		return true
+	})
+}
+
 func TestHorizon(t *testing.T) {
 	l := New(func(*event.Event, *Block) {})
 	for _, c := range []struct {

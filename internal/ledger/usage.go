@@ -30,9 +30,9 @@ func (s *sums) get(device int32) int64 {
 
 // fillUsage completes the usage numbers of a row whose block has just been added to or taken from the sums.
 //
-// Used is the live bytes of the pool on the device (contract 9, row 60), for the framework pools too: their tracer adds and subtracts
-// region sizes, which is the same, and stays the same when a free was lost. Only the workspace pool differs: a region
-// there carries what the pool has handed out in all, so the newest size is the number (abi.md 3.5).
+// Used is the live bytes of the pool on the device (contract 9, row 60). For the framework pools that is what their
+// tracer computes from region sizes too (abi.md 3.5), and it does not drift when a free is lost. Only the workspace pool
+// differs: a region there carries what the pool has handed out in all, so the newest size is the number.
 func (l *Ledger) fillUsage(ev *event.Event, b *Block) {
 	s := &l.sums[b.Pool]
 	if b.Pool == event.PTAWorkspace && ev.Kind == event.Malloc {

@@ -34,7 +34,8 @@ func (h *hal) event(log analysis.Logger, ev *event.Event, b *ledger.Block) {
 			h.modules = map[int16]bool{}
 		}
 		h.modules[ev.Module] = true
-		log.Logf(config.Info, "process %d, device %d: device memory of module %d, which has no name", ev.PID, ev.Device, ev.Module)
+		log.Logf(config.Info, "process %d, device %d: device memory of module %d, which has no name",
+			ev.PID, ev.Device, ev.Module)
 	case ev.Kind == event.Free && ev.Flags&event.Shadow != 0 && b.State == ledger.Normal:
 		if h.leaked++; h.leaked <= maxLines {
 			what := fmt.Sprintf("device %d: device", ev.Device)

@@ -67,9 +67,11 @@ func (a *analyzer) Event(ev *event.Event, b *ledger.Block) {
 	}
 	switch b.State {
 	case ledger.Ghost:
-		a.env.Log.Logf(config.Warning, "process %d, device %d, %s: free of 0x%x, where no block is", ev.PID, ev.Device, name, ev.Addr)
+		a.env.Log.Logf(config.Warning, "process %d, device %d, %s: free of 0x%x, where no block is",
+			ev.PID, ev.Device, name, ev.Addr)
 	case ledger.Residual:
-		a.env.Log.Logf(config.Warning, "process %d, device %d, %s: 0x%x is allocated again, though its block of %d bytes was not freed",
+		a.env.Log.Logf(config.Warning,
+			"process %d, device %d, %s: 0x%x is allocated again, though its block of %d bytes was not freed",
 			ev.PID, ev.Device, name, ev.Addr, b.Size)
 	}
 }

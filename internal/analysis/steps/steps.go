@@ -136,7 +136,8 @@ func (t *Tracker) At(dev int32, stamp int64, seq uint64) uint64 {
 	return d.bounds[i-1].step
 }
 
-// Begin is the stamp of the first boundary on a device with the number step or a higher one; ok is false if there is none yet.
+// Begin is the stamp of the first boundary on a device with the number step or a higher one; ok is false if there is
+// none yet.
 func (t *Tracker) Begin(dev int32, step uint64) (stamp int64, ok bool) {
 	d := t.devices[dev]
 	if d == nil {
