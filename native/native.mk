@@ -81,7 +81,8 @@ $(eval $(call native_tests,tsan,-fsanitize=thread))
 $(eval $(call native_tests,cov,--coverage))
 
 .PHONY: native-test native-asan native-tsan native-cov
-native-test: native-test-build
+native-test: native-test-build native-stress $(native_artefacts)
+	native/test/check_libraries.sh $(OUT)/lib64
 	build/native/test/unit
 
 native-asan: native-asan-build

@@ -89,7 +89,7 @@ static __attribute__((noinline)) uint32_t settle(void)
 }
 
 /* One line on the target's standard error, if that costs the target nothing: no SIGPIPE, no waiting for a full pipe. */
-static void say(const char *text)
+void say(const char *text)
 {
     char line[256];
     int length = snprintf(line, sizeof line, "[msmemscope] Warn: process %d: %s\n", (int)getpid(), text);

@@ -74,9 +74,14 @@ static int exchange(int fd, int64_t deadline, struct ms_welcome *welcome)
     message.msg_control = &control;
     message.msg_controllen = sizeof control;
     long received;
-    while ((received = syscall(SYS_recvmsg, fd, &message, MSG_CMSG_CLOEXEC)) < 0)
-        if (errno != EINTR || now_ns() > deadline)
-            return -1;
+    while ((received = syscall(SYS_recvmsg, fd, &message, MSG_CMSG_CLOEXEC)) < 0) {
+        if (errno == EINTR && now_ns() < deadline)
+            continue;
+        /* Somebody has accepted us and never came back; refusals are told to the user by those who refuse. */
+        if (errno == EAGAIN || errno == EINTR)
+            say("the collector does not answer; the program goes on without recording");
+        return -1;
+    }
 
     int memory = -1;
     struct cmsghdr *c = CMSG_FIRSTHDR(&message);
@@ -105,8 +110,8 @@ static bool map_ring(int memory, uint64_t size)
     const int access = PROT_READ | PROT_WRITE, how = MAP_SHARED | MAP_FIXED;
     if (mmap(base, MS_RING_HEADER_BYTES + size, access, how, memory, 0) == MAP_FAILED ||
         mmap(data + size, size, access, how, memory, MS_RING_HEADER_BYTES) == MAP_FAILED ||
-        madvise(base, total, MADV_DONTFORK) != 0 || ring->magic != MS_WIRE_MAGIC ||
-        ring->version != MS_WIRE_VERSION || ring->size != size) {
+        madvise(base, total, MADV_DONTFORK) != 0 || ring->magic != MS_WIRE_MAGIC || ring->version != MS_WIRE_VERSION ||
+        ring->size != size) {
         munmap(base, total);
         return false;
     }

@@ -65,6 +65,7 @@ extern __thread struct thread self __attribute__((tls_model("initial-exec")));
 /* agent.c */
 bool enter(void); /* ms_enter without a look at what is wanted: true when connected; then ms_leave must follow */
 void lose(const char *why);
+void say(const char *text); /* to the user, on the target's standard error; changes errno */
 
 /* connect.c */
 bool connect_collector(void);

@@ -18,7 +18,7 @@
 
 /* The tables of one loaded library. */
 struct tables {
-    const ElfW(Sym) *symbols;
+    const ElfW(Sym) * symbols;
     const char *strings;
     const uint32_t *gnu_hash;
     const uint32_t *sysv_hash;

@@ -15,34 +15,34 @@
 
 #include <cmocka.h>
 
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                                    \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
+#define CHECK(condition)                                                            \
+    do {                                                                            \
+        if (!(condition)) {                                                         \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+            exit(1);                                                                \
+        }                                                                           \
     } while (0)
 
-#define CHECK_EQ(got, want)                                                                                            \
-    do {                                                                                                               \
-        long long got_ = (long long)(got), want_ = (long long)(want);                                                  \
-        if (got_ != want_) {                                                                                           \
-            fprintf(stderr, "%s:%d: %s is %lld, not %lld\n", __FILE__, __LINE__, #got, got_, want_);                   \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
+#define CHECK_EQ(got, want)                                                                          \
+    do {                                                                                             \
+        long long got_ = (long long)(got), want_ = (long long)(want);                                \
+        if (got_ != want_) {                                                                         \
+            fprintf(stderr, "%s:%d: %s is %lld, not %lld\n", __FILE__, __LINE__, #got, got_, want_); \
+            exit(1);                                                                                 \
+        }                                                                                            \
     } while (0)
 
 /* Runs `body` in a child and fails the cmocka case unless it returns within 20 s. */
 void in_child(void (*body)(void));
 
 /* Defines the cmocka case `name`, whose body runs in a child. */
-#define CASE(name)                                                                                                     \
-    static void name##_body(void);                                                                                     \
-    static void name(void **state)                                                                                     \
-    {                                                                                                                  \
-        (void)state;                                                                                                   \
-        in_child(name##_body);                                                                                         \
-    }                                                                                                                  \
+#define CASE(name)                 \
+    static void name##_body(void); \
+    static void name(void **state) \
+    {                              \
+        (void)state;               \
+        in_child(name##_body);     \
+    }                              \
     static void name##_body(void)
 
 /* Descriptors that are open in this process. */

@@ -19,7 +19,8 @@ static double run(char **program)
     pid_t pid;
     int status = -1;
     clock_gettime(CLOCK_MONOTONIC, &a);
-    if (posix_spawnp(&pid, program[0], NULL, NULL, program, environ) != 0 || waitpid(pid, &status, 0) != pid || status) {
+    if (posix_spawnp(&pid, program[0], NULL, NULL, program, environ) != 0 || waitpid(pid, &status, 0) != pid ||
+        status) {
         fprintf(stderr, "exec_cost: cannot run %s (status %d)\n", program[0], status);
         exit(1);
     }

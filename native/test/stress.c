@@ -157,17 +157,31 @@ int main(int argc, char **argv)
     for (int option; (option = getopt(argc, argv, "k:t:i:m:r:s:")) != -1;) {
         long value = optarg ? atol(optarg) : 0;
         switch (option) {
-        case 'k': kills = (int)value; break;
-        case 't': threads = (int)value; break;
-        case 'i': idle = (int)value; break;
-        case 'm': milliseconds = (int)value; break;
-        case 'r': ring_bytes = value; break;
-        case 's': seed = (unsigned int)value; break;
-        default: kills = 0;
+        case 'k':
+            kills = (int)value;
+            break;
+        case 't':
+            threads = (int)value;
+            break;
+        case 'i':
+            idle = (int)value;
+            break;
+        case 'm':
+            milliseconds = (int)value;
+            break;
+        case 'r':
+            ring_bytes = value;
+            break;
+        case 's':
+            seed = (unsigned int)value;
+            break;
+        default:
+            kills = 0;
         }
     }
     if (kills < 1 || threads < 1 || threads > THREADS_MAX || milliseconds < 1 || ring_bytes < MS_RING_MIN_BYTES) {
-        fprintf(stderr, "usage: stress [-k KILLS] [-t THREADS] [-i IDLE] [-m MILLISECONDS] [-r RING_BYTES] [-s SEED]\n");
+        fprintf(stderr,
+                "usage: stress [-k KILLS] [-t THREADS] [-i IDLE] [-m MILLISECONDS] [-r RING_BYTES] [-s SEED]\n");
         return 2;
     }
     srand(seed);

@@ -114,8 +114,10 @@ CASE(wrong_ring)
 CASE(silent_collector)
 {
     int64_t began = now_ns();
+    capture_stderr();
     check_fault(FAULT_SILENT);
     CHECK(now_ns() - began >= (HANDSHAKE_MS - 10) * (int64_t)NS_PER_MS);
+    CHECK(strstr(captured_stderr(), "does not answer"));
 }
 
 CASE(refused)
@@ -277,16 +279,26 @@ CASE(connector_gone)
 int test_connect(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_session),     cmocka_unit_test(empty_name),
-        cmocka_unit_test(long_name),      cmocka_unit_test(nobody_listens),
-        cmocka_unit_test(hangs_up),       cmocka_unit_test(short_welcome),
-        cmocka_unit_test(wrong_magic),    cmocka_unit_test(wrong_version),
-        cmocka_unit_test(no_memory),      cmocka_unit_test(small_memory),
-        cmocka_unit_test(odd_size),       cmocka_unit_test(wrong_ring),
-        cmocka_unit_test(silent_collector), cmocka_unit_test(refused),
-        cmocka_unit_test(stranger),       cmocka_unit_test(accepted),
-        cmocka_unit_test(modes),          cmocka_unit_test(many_threads),
-        cmocka_unit_test(signal_during_handshake), cmocka_unit_test(connector_gone),
+        cmocka_unit_test(no_session),
+        cmocka_unit_test(empty_name),
+        cmocka_unit_test(long_name),
+        cmocka_unit_test(nobody_listens),
+        cmocka_unit_test(hangs_up),
+        cmocka_unit_test(short_welcome),
+        cmocka_unit_test(wrong_magic),
+        cmocka_unit_test(wrong_version),
+        cmocka_unit_test(no_memory),
+        cmocka_unit_test(small_memory),
+        cmocka_unit_test(odd_size),
+        cmocka_unit_test(wrong_ring),
+        cmocka_unit_test(silent_collector),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(stranger),
+        cmocka_unit_test(accepted),
+        cmocka_unit_test(modes),
+        cmocka_unit_test(many_threads),
+        cmocka_unit_test(signal_during_handshake),
+        cmocka_unit_test(connector_gone),
     };
     return cmocka_run_group_tests_name("connect", tests, NULL, NULL);
 }

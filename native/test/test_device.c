@@ -36,11 +36,24 @@ CASE(physical)
         const char *list;
         int logical, physical;
     } rows[] = {
-        {NULL, 5, 5},           {NULL, -1, MS_DEVICE_NONE},  {NULL, 9999, MS_DEVICE_NONE}, {"3", 0, 3},
-        {"3", 1, MS_DEVICE_NONE}, {" 4 ,\t2", 0, 4},         {" 4 ,\t2", 1, 2},            {"4,2", -1, MS_DEVICE_NONE},
-        {"", 1, 1},             {"x", 1, 1},                 {"1,", 1, 1},                 {"1,,2", 1, 1},
-        {"1;2", 1, 1},          {"-1", 1, 1},                {"9999", 1, 1},               {"99999999999999", 1, 1},
-        {"0,9998", 1, 9998},    {"1 2", 1, 1},
+        {NULL, 5, 5},
+        {NULL, -1, MS_DEVICE_NONE},
+        {NULL, 9999, MS_DEVICE_NONE},
+        {"3", 0, 3},
+        {"3", 1, MS_DEVICE_NONE},
+        {" 4 ,\t2", 0, 4},
+        {" 4 ,\t2", 1, 2},
+        {"4,2", -1, MS_DEVICE_NONE},
+        {"", 1, 1},
+        {"x", 1, 1},
+        {"1,", 1, 1},
+        {"1,,2", 1, 1},
+        {"1;2", 1, 1},
+        {"-1", 1, 1},
+        {"9999", 1, 1},
+        {"99999999999999", 1, 1},
+        {"0,9998", 1, 9998},
+        {"1 2", 1, 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         connect_with(rows[i].list);

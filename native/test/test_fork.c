@@ -1,8 +1,8 @@
 /*
  * test_fork.c - children made in every way. What they do must not touch the parent's ring.
  */
-#include <pthread.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
@@ -247,10 +247,14 @@ CASE(fork_in_a_storm)
 int test_fork(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(child_introduces_itself), cmocka_unit_test(silent_child),
-        cmocka_unit_test(bare_fork),               cmocka_unit_test(grandchild),
-        cmocka_unit_test(fork_amid_a_record),      cmocka_unit_test(fork_amid_a_handshake),
-        cmocka_unit_test(spawn_and_vfork),         cmocka_unit_test(fork_in_a_storm),
+        cmocka_unit_test(child_introduces_itself),
+        cmocka_unit_test(silent_child),
+        cmocka_unit_test(bare_fork),
+        cmocka_unit_test(grandchild),
+        cmocka_unit_test(fork_amid_a_record),
+        cmocka_unit_test(fork_amid_a_handshake),
+        cmocka_unit_test(spawn_and_vfork),
+        cmocka_unit_test(fork_in_a_storm),
     };
     return cmocka_run_group_tests_name("fork", tests, NULL, NULL);
 }

@@ -215,9 +215,15 @@ CASE(no_driver)
 int test_hal(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alloc_and_free), cmocka_unit_test(failures),      cmocka_unit_test(free_is_recorded_first),
-        cmocka_unit_test(host_memory),    cmocka_unit_test(host_memory_unwanted), cmocka_unit_test(create),
-        cmocka_unit_test(paused),         cmocka_unit_test(falls_through), cmocka_unit_test(older_driver),
+        cmocka_unit_test(alloc_and_free),
+        cmocka_unit_test(failures),
+        cmocka_unit_test(free_is_recorded_first),
+        cmocka_unit_test(host_memory),
+        cmocka_unit_test(host_memory_unwanted),
+        cmocka_unit_test(create),
+        cmocka_unit_test(paused),
+        cmocka_unit_test(falls_through),
+        cmocka_unit_test(older_driver),
         cmocka_unit_test(no_driver),
     };
     return cmocka_run_group_tests_name("hal", tests, NULL, NULL);

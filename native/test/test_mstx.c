@@ -34,10 +34,15 @@ static struct {
 
 #define SLOT(name) ((MstxFuncPointer *)&api.name)
 static MstxFuncPointer *core[] = {NULL, SLOT(mark), SLOT(range_start), SLOT(range_end), SLOT(tool_id), NULL};
-static MstxFuncPointer *domains[] = {NULL, SLOT(domain_create), SLOT(domain_destroy), SLOT(domain_mark),
-                                     SLOT(domain_range_start), SLOT(domain_range_end), NULL};
-static MstxFuncPointer *mem[] = {NULL, SLOT(heap_register), SLOT(heap_unregister), SLOT(regions_register),
-                                 SLOT(regions_unregister), NULL};
+static MstxFuncPointer *domains[] = {NULL,
+                                     SLOT(domain_create),
+                                     SLOT(domain_destroy),
+                                     SLOT(domain_mark),
+                                     SLOT(domain_range_start),
+                                     SLOT(domain_range_end),
+                                     NULL};
+static MstxFuncPointer *mem[] = {
+    NULL, SLOT(heap_register), SLOT(heap_unregister), SLOT(regions_register), SLOT(regions_unregister), NULL};
 
 static int missing_module;
 static unsigned int domain_size = 6;
@@ -115,9 +120,9 @@ CASE(injection)
 
 CASE(smaller_tables)
 {
-    domain_size = 2;     /* an mstx that knows DomainCreateA only */
-    domains[2] = NULL;   /* beyond its end */
-    core[2] = NULL;      /* and one without a slot */
+    domain_size = 2;   /* an mstx that knows DomainCreateA only */
+    domains[2] = NULL; /* beyond its end */
+    core[2] = NULL;    /* and one without a slot */
     CHECK_EQ(InitInjectionMstx(getter), MSTX_SUCCESS);
     CHECK(api.domain_create && !api.domain_mark && api.mark && !api.range_start);
 }
@@ -328,10 +333,10 @@ CASE(nobody_collects)
 int test_mstx(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(injection),       cmocka_unit_test(smaller_tables),  cmocka_unit_test(bad_getters),
-        cmocka_unit_test(marks),           cmocka_unit_test(ranges),          cmocka_unit_test(other_domains),
-        cmocka_unit_test(caching_pool),    cmocka_unit_test(odd_devices),     cmocka_unit_test(paused_pool),
-        cmocka_unit_test(filtered_device), cmocka_unit_test(nonsense),        cmocka_unit_test(nobody_collects),
+        cmocka_unit_test(injection),       cmocka_unit_test(smaller_tables), cmocka_unit_test(bad_getters),
+        cmocka_unit_test(marks),           cmocka_unit_test(ranges),         cmocka_unit_test(other_domains),
+        cmocka_unit_test(caching_pool),    cmocka_unit_test(odd_devices),    cmocka_unit_test(paused_pool),
+        cmocka_unit_test(filtered_device), cmocka_unit_test(nonsense),       cmocka_unit_test(nobody_collects),
     };
     return cmocka_run_group_tests_name("mstx", tests, NULL, NULL);
 }

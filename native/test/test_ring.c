@@ -133,10 +133,18 @@ CASE(filters)
         uint16_t device;
         bool recorded;
     } rows[] = {
-        {1, 0, 0, 7, true},   {1, 0, 0, MS_DEVICE_NONE, true}, {1, 0, 0, MS_DEVICE_CPU, false},
-        {1, 1, 0, MS_DEVICE_CPU, true}, {0, 1, 0, MS_DEVICE_CPU, true}, {0, 0, 5, 0, true},
-        {0, 0, 5, 1, false},  {0, 0, 5, 2, true},              {0, 0, 5, 32, false},
-        {0, 0, 5, 34, false}, {0, 0, 5, MS_DEVICE_NONE, true}, {0, 0, 1u << 31, 31, true},
+        {1, 0, 0, 7, true},
+        {1, 0, 0, MS_DEVICE_NONE, true},
+        {1, 0, 0, MS_DEVICE_CPU, false},
+        {1, 1, 0, MS_DEVICE_CPU, true},
+        {0, 1, 0, MS_DEVICE_CPU, true},
+        {0, 0, 5, 0, true},
+        {0, 0, 5, 1, false},
+        {0, 0, 5, 2, true},
+        {0, 0, 5, 32, false},
+        {0, 0, 5, 34, false},
+        {0, 0, 5, MS_DEVICE_NONE, true},
+        {0, 0, 1u << 31, 31, true},
     };
     collector_defaults(&c);
     start();

@@ -126,9 +126,9 @@ CASE(loads)
 int test_symbols(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_as_dlsym),    cmocka_unit_test(after_own_library), cmocka_unit_test(local_library),
-        cmocka_unit_test(sysv_hash),        cmocka_unit_test(stays_loaded),      cmocka_unit_test(loaded_from_home),
-        cmocka_unit_test(public_name),      cmocka_unit_test(nowhere),           cmocka_unit_test(loads),
+        cmocka_unit_test(same_as_dlsym), cmocka_unit_test(after_own_library), cmocka_unit_test(local_library),
+        cmocka_unit_test(sysv_hash),     cmocka_unit_test(stays_loaded),      cmocka_unit_test(loaded_from_home),
+        cmocka_unit_test(public_name),   cmocka_unit_test(nowhere),           cmocka_unit_test(loads),
     };
     return cmocka_run_group_tests_name("symbols", tests, NULL, NULL);
 }

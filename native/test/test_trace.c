@@ -230,8 +230,8 @@ CASE(boundaries_alternate)
 int test_trace(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts),        cmocka_unit_test(long_texts_are_cut),   cmocka_unit_test(log_levels),
-        cmocka_unit_test(start_stop),   cmocka_unit_test(stop_between),         cmocka_unit_test(steps),
+        cmocka_unit_test(texts),           cmocka_unit_test(long_texts_are_cut),   cmocka_unit_test(log_levels),
+        cmocka_unit_test(start_stop),      cmocka_unit_test(stop_between),         cmocka_unit_test(steps),
         cmocka_unit_test(nobody_collects), cmocka_unit_test(boundaries_alternate),
     };
     return cmocka_run_group_tests_name("trace", tests, NULL, NULL);
