@@ -119,7 +119,11 @@ func scanDB(conn *sqlite.Conn, table string, opt Options, visit func(*Batch) err
 	for i, name := range names {
 		names[i] = Quoted(name)
 	}
-	st, _, err := conn.PrepareTransient("SELECT " + strings.Join(names, ",") + " FROM " + Quoted(table))
+	sql := "SELECT " + strings.Join(names, ",") + " FROM " + Quoted(table)
+	if opt.Sort {
+		sql += ` ORDER BY "Timestamp(ns)", "ID"`
+	}
+	st, _, err := conn.PrepareTransient(sql)
 	if err != nil {
 		return err
 	}
@@ -145,7 +149,7 @@ func scanDB(conn *sqlite.Conn, table string, opt Options, visit func(*Batch) err
 		for i := range fields {
 			fields[i] = b.cell(st, i, l.column[i])
 		}
-		d.append(b, row, fields)
+		d.append(b, row, row, fields)
 		if len(b.Rows) == batchRows || len(b.text) > chunkBytes {
 			if err := hand(); err != nil {
 				return err

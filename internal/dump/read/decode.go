@@ -26,13 +26,13 @@ func (d *decoder) rows(b *Batch) {
 			at = next
 			continue
 		}
-		d.append(b, at, fields[:n])
+		d.append(b, at, next, fields[:n])
 		at = next
 	}
 }
 
-// append decodes one row, which begins at at, into b.Rows.
-func (d *decoder) append(b *Batch, at int, fields []field) {
+// append decodes one row, b.text[at:end] in a CSV file, into b.Rows.
+func (d *decoder) append(b *Batch, at, end int, fields []field) {
 	n := len(b.Rows)
 	if n == cap(b.Rows) {
 		rows := make([]Row, n, max(256, 2*n))
@@ -44,7 +44,7 @@ func (d *decoder) append(b *Batch, at int, fields []field) {
 		b.fault(at, reason)
 		return
 	}
-	r.start = uint32(at)
+	r.start, r.end = uint32(at), uint32(end)
 	b.Rows = b.Rows[:n+1]
 	b.sorted = b.sorted && (n == 0 || r.Stamp >= b.Rows[n-1].Stamp)
 }

@@ -67,55 +67,75 @@ func PoolName(p event.Pool) string {
 	return "N/A"
 }
 
-// subOf reads the Event Type column of the other events.
-func subOf(b []byte) event.Sub {
-	switch string(b) {
-	case "ATEN_START":
-		return event.AtenStart
-	case "ATEN_END":
-		return event.AtenEnd
-	case "ATB_START":
-		return event.AtbStart
-	case "ATB_END":
-		return event.AtbEnd
-	case "KERNEL_LAUNCH":
-		return event.Launched
-	case "KERNEL_START":
-		return event.KernelStart
-	case "KERNEL_END":
-		return event.KernelEnd
-	case "KERNEL_EXECUTE_START":
-		return event.ExecuteStart
-	case "KERNEL_EXECUTE_END":
-		return event.ExecuteEnd
-	case "READ":
-		return event.Read
-	case "WRITE":
-		return event.Write
-	case "UNKNOWN":
-		return event.AccessUnknown
-	case "Mark":
-		return event.Mark
-	case "Range_start":
-		return event.RangeStart
-	case "Range_end":
-		return event.RangeEnd
-	case "ACL_INIT":
-		return event.ACLInit
-	case "ACL_FINI":
-		return event.ACLFini
-	case "START_TRACE":
-		return event.StartTrace
-	case "STOP_TRACE":
-		return event.StopTrace
-	case "STEP":
-		return event.Step
-	case "OOM_TRIGGER":
-		return event.OOMTrigger
-	case "OOM_RECENT_ALLOC":
-		return event.OOMRecent
-	case "OOM_TOP_ALLOC":
-		return event.OOMTop
+// subNames are the values of the Event Type column of the events that are no MALLOC or FREE.
+var subNames = [...]string{
+	event.AtenStart:     "ATEN_START",
+	event.AtenEnd:       "ATEN_END",
+	event.AtbStart:      "ATB_START",
+	event.AtbEnd:        "ATB_END",
+	event.Launched:      "KERNEL_LAUNCH",
+	event.KernelStart:   "KERNEL_START",
+	event.KernelEnd:     "KERNEL_END",
+	event.ExecuteStart:  "KERNEL_EXECUTE_START",
+	event.ExecuteEnd:    "KERNEL_EXECUTE_END",
+	event.Read:          "READ",
+	event.Write:         "WRITE",
+	event.AccessUnknown: "UNKNOWN",
+	event.Mark:          "Mark",
+	event.RangeStart:    "Range_start",
+	event.RangeEnd:      "Range_end",
+	event.ACLInit:       "ACL_INIT",
+	event.ACLFini:       "ACL_FINI",
+	event.StartTrace:    "START_TRACE",
+	event.StopTrace:     "STOP_TRACE",
+	event.Step:          "STEP",
+	event.OOMTrigger:    "OOM_TRIGGER",
+	event.OOMRecent:     "OOM_RECENT_ALLOC",
+	event.OOMTop:        "OOM_TOP_ALLOC",
+}
+
+// SubName is the Event Type column of a sub; N/A for none. SNAPSHOT rows have no sub, since there is only one.
+func SubName(s event.Sub) string {
+	if int(s) < len(subNames) && subNames[s] != "" {
+		return subNames[s]
 	}
-	return event.SubNone
+	return "N/A"
+}
+
+// subOf reads the Event Type column of the events that are no MALLOC or FREE.
+func subOf(b []byte) event.Sub { return subIndex[string(b)] }
+
+var subIndex = func() map[string]event.Sub {
+	m := make(map[string]event.Sub)
+	for s, name := range subNames {
+		if name != "" {
+			m[name] = event.Sub(s)
+		}
+	}
+	return m
+}()
+
+// KindName is the Event column of a kind.
+func KindName(k event.Kind) string {
+	switch k {
+	case event.Malloc:
+		return "MALLOC"
+	case event.Free:
+		return "FREE"
+	case event.Access:
+		return "ACCESS"
+	case event.OpLaunch:
+		return "OP_LAUNCH"
+	case event.KernelLaunch:
+		return "KERNEL_LAUNCH"
+	case event.Mstx:
+		return "MSTX"
+	case event.System:
+		return "SYSTEM"
+	case event.Snapshot:
+		return "SNAPSHOT"
+	case event.OOMDetail:
+		return "OOM_DETAIL"
+	}
+	return "N/A"
 }

@@ -74,6 +74,7 @@ type Row struct {
 
 	Device int32
 	start  uint32 // of the row, in the Batch
+	end    uint32 // CSV: behind its line end
 
 	Kind  event.Kind // 0: none that we know
 	Sub   event.Sub
@@ -105,6 +106,9 @@ func (b *Batch) Text(s Span) []byte {
 
 // Offset is where the row begins in its file, in bytes; 0 in a database.
 func (b *Batch) Offset(r *Row) int64 { return b.base + int64(r.start) }
+
+// raw is the row as it stands in its CSV file, with its line end if it has one.
+func (b *Batch) raw(r *Row) []byte { return b.text[r.start:r.end] }
 
 // Fault is a row that could not be used and was passed over.
 type Fault struct {

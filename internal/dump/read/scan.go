@@ -19,6 +19,7 @@ const (
 type Options struct {
 	Want    Want
 	Ordered bool // end with an UnsortedError when rows are not in time order
+	Sort    bool // DB: in time order, whatever their order in the table
 }
 
 // CSV scans a CSV dump and hands its rows to visit, batch by batch in file order. An error of visit ends it. Rows that
