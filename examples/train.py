@@ -321,8 +321,8 @@ class Card:
     def print_step(self, name, loss):
         # The ordinal of the step's range is printed too: it is what a tool calls the step.
         print(
-            f"{name}, card {self.device} (range {Card.ranges}): loss {loss:.6f}, {self.pool.allocated / MIB:.1f} MiB in use, "
-            f"{self.pool.peak / MIB:.1f} MiB at the peak",
+            f"{name}, card {self.device} (range {Card.ranges}): loss {loss:.6f}, "
+            f"{self.pool.allocated / MIB:.1f} MiB in use, {self.pool.peak / MIB:.1f} MiB at the peak",
             flush=True,
         )
 
