@@ -8,6 +8,7 @@ require (
 	github.com/tidwall/btree v1.8.2
 	golang.org/x/sys v0.50.0
 	golang.org/x/term v0.48.0
+	zombiezen.com/go/sqlite v1.4.2
 )
 
 require (
@@ -26,5 +27,4 @@ require (
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
 	modernc.org/sqlite v1.62.0 // indirect
-	zombiezen.com/go/sqlite v1.4.2 // indirect
 )
