@@ -41,7 +41,7 @@ run_cmocka() {
     shift
     "$@" 2>&1 | tee "$log" | grep -v -E '^\[ (RUN  |     OK) '
     local status=${PIPESTATUS[0]}
-    end "$status" "$(count '^\[       OK \]')" "$(count '^\[  FAILED  \] [A-Za-z]')" "$(count '^\[  SKIPPED \] [A-Za-z]')"
+    end "$status" "$(total PASSED)" "$(total FAILED)" "$(total SKIPPED)"
 }
 
 # run_go STAGE ARG... is `go test ARG...`; the terminal gets its summary and what failed, the log everything.
@@ -57,6 +57,9 @@ run_go() {
     fi
     end "$status" "$(count '^ *--- PASS')" "$(count '^ *--- FAIL')" "$(count '^ *--- SKIP')"
 }
+
+# total WORD sums cmocka's lines "[  WORD  ] N test(s)".
+total() { sed -n -E "s/^\[ +$1 +\] ([0-9]+) test.*/\1/p" "$log" | awk '{ sum += $1 } END { print sum + 0 }'; }
 
 count() { grep -c -E "$1" "$log"; }
 
