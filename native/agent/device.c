@@ -76,10 +76,8 @@ uint16_t ms_current_device(void)
 {
     int saved = errno;
     int32_t device = -1;
-    ms_suppress_begin();
     get_device_fn *get = find_get_device();
     int failed = get ? get(&device) : -1;
-    ms_suppress_end();
     errno = saved;
     return failed ? MS_DEVICE_NONE : ms_physical_device(device);
 }

@@ -96,6 +96,24 @@ CASE(bare_fork)
     check_only(collector_client(&c, 1), 2, pid);
 }
 
+/* A kernel without MADV_WIPEONFORK: the fork handler does it. */
+CASE(older_kernel)
+{
+    static struct life not_wiped;
+    agent.life = &not_wiped;
+    start();
+    put(1);
+    CHECK_EQ(not_wiped.state, LIFE_READY);
+    pid_t pid = fork();
+    if (pid == 0) {
+        put(2);
+        exit(0);
+    }
+    await(pid);
+    check_only(collector_client(&c, 0), 1, getpid());
+    check_only(collector_client(&c, 1), 2, pid);
+}
+
 CASE(grandchild)
 {
     start();
@@ -250,6 +268,7 @@ int test_fork(void)
         cmocka_unit_test(child_introduces_itself),
         cmocka_unit_test(silent_child),
         cmocka_unit_test(bare_fork),
+        cmocka_unit_test(older_kernel),
         cmocka_unit_test(grandchild),
         cmocka_unit_test(fork_amid_a_record),
         cmocka_unit_test(fork_amid_a_handshake),
