@@ -44,6 +44,7 @@ static bool wait_for_room(size_t bytes)
     bool room = false;
     for (;;) {
         __atomic_fetch_add(&ring->waiters, 1, __ATOMIC_SEQ_CST);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST); /* the consumer sees us in `waiters`, or we see its new `head` */
         uint32_t space = __atomic_load_n(&ring->space, __ATOMIC_SEQ_CST);
         room = has_room(ring, __atomic_load_n(&ring->tail, __ATOMIC_SEQ_CST), bytes);
         bool wait = !room && !__atomic_load_n(&ring->closed, __ATOMIC_RELAXED) && life_state() == LIFE_READY;
