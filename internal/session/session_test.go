@@ -391,6 +391,37 @@ func TestFreesOfHiddenBlocks(t *testing.T) {
 	}
 }
 
+// Two threads may read the clock in another order than they reserve. The rows stay in the order of the ledger's sums.
+func TestStampsAscend(t *testing.T) {
+	c, p := handDriven(t, &process{fd: -1}, wire.MinBytes)
+	const size = uint64(unsafe.Sizeof(wire.Alloc{}))
+	for i := range uint64(3) {
+		a := wire.Alloc{Addr: (i + 1) << 12, Size: 100, Detail: hal(0, 33, 0)}
+		a.H.Pool = wire.PoolHAL
+		p.Alloc(1, a)
+		if i == 1 {
+			wiretest.Payload[wire.Head](p, i*size).Stamp += int64(time.Second)
+		}
+	}
+	c.turn()
+	c.replaced.Store(true)
+	c.run()
+	files, _ := filepath.Glob(filepath.Join(c.session.cfg.OutputPath, "*/device_0/dump/*.csv"))
+	if len(files) != 1 {
+		t.Fatal(files)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := strings.Split(string(text), "\n")
+	for i, used := range []string{"used:100", "used:200", "used:300"} {
+		if !strings.Contains(rows[i+1], used) {
+			t.Errorf("row %d: %s", i, rows[i+1])
+		}
+	}
+}
+
 func TestRingBytes(t *testing.T) {
 	t.Setenv(EnvRingBytes, strconv.Itoa(3<<20))
 	r := startRun(t, settings())
