@@ -12,6 +12,8 @@
 package smoke
 
 import (
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -33,7 +35,9 @@ func TestMain(m *testing.M) {
 		fmt.Println("smoke: SKIPPED, SMOKE_LEVEL is not set (make smoke)")
 		return
 	}
-	if err := prepare(); err != nil {
+	// Many cases wait more than they work; how many run at a time is for each suite to say.
+	flag.Parse()
+	if err := errors.Join(flag.Set("test.parallel", "16"), prepare()); err != nil {
 		fmt.Fprintf(os.Stderr, "smoke: %v\n", err)
 		os.Exit(1)
 	}
