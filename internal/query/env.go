@@ -1,0 +1,269 @@
+package query
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"memscope/internal/dump/read"
+	"memscope/internal/event"
+)
+
+// env is what a question works with: the shared options, and what was met on the way.
+type env struct {
+	stderr  io.Writer
+	json    bool
+	foreign bool
+	table   string
+	devices []int32 // nil: all
+	pid     int64   // -1: all
+	pools   []event.Pool
+	since   int64 // ns
+	until   int64
+
+	files   []string
+	notes   []string
+	current *input // being scanned
+}
+
+func (e *env) note(format string, args ...any) {
+	e.notes = append(e.notes, fmt.Sprintf(format, args...))
+}
+
+// shared registers the options that several questions have.
+func (q *question) shared(fs *flag.FlagSet, e *env) {
+	e.pid, e.since, e.until = -1, math.MinInt64, math.MaxInt64
+	fs.BoolVar(&e.json, "json", false, "print the answer as JSON; sizes in bytes, times in ns")
+	fs.BoolVar(&e.foreign, "allow-foreign-files", false, "read files that belong to others or that others can change")
+	fs.StringVar(&e.table, "table", "", "`name` of the table in a database, when it is neither memscope_dump nor leaks_dump")
+	if q.common&byDevice != 0 {
+		fs.Func("device", "only this `card` (0, 1, ..., cpu); several with commas", func(s string) error { return e.setDevices(s) })
+		fs.Func("pid", "only this process `id`", func(s string) (err error) {
+			e.pid, err = strconv.ParseInt(s, 10, 64)
+			if err != nil || e.pid < 0 {
+				return fmt.Errorf("%q is no process id", s)
+			}
+			return nil
+		})
+	}
+	if q.common&byPool != 0 {
+		fs.Func("pool", "only this `pool`: HAL, PTA, PTA_WORKSPACE, ATB, MINDSPORE, HOST, or all; several with commas", func(s string) error { return e.setPools(s) })
+	}
+	if q.common&byTime != 0 {
+		fs.Func("since", "only what happens at or after this `time`, ns", func(s string) (err error) { e.since, err = stamp(s); return err })
+		fs.Func("until", "only what happens at or before this `time`, ns", func(s string) (err error) { e.until, err = stamp(s); return err })
+	}
+}
+
+func stamp(s string) (int64, error) {
+	v, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || v < 0 {
+		return 0, fmt.Errorf("%q is no time in ns", s)
+	}
+	return v, nil
+}
+
+// tokens splits a list at commas, the full-width one too.
+func tokens(s string) (out []string) {
+	for _, t := range strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == '，' }) {
+		if t = strings.TrimSpace(t); t != "" {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func (e *env) setDevices(s string) error {
+	for _, t := range tokens(s) {
+		t = strings.TrimPrefix(t, "npu:")
+		if t == "cpu" {
+			e.devices = append(e.devices, event.DeviceCPU)
+			continue
+		}
+		v, err := strconv.ParseInt(t, 10, 32)
+		if err != nil || v < 0 {
+			return fmt.Errorf("%q is no card", t)
+		}
+		e.devices = append(e.devices, int32(v))
+	}
+	return nil
+}
+
+var allPools = []event.Pool{event.HAL, event.PTA, event.PTAWorkspace, event.MindSpore, event.ATB, event.Host}
+
+func (e *env) setPools(s string) error {
+next:
+	for _, t := range tokens(s) {
+		if strings.EqualFold(t, "all") {
+			e.pools = append(e.pools, allPools...)
+			continue
+		}
+		for _, p := range allPools {
+			if strings.EqualFold(t, read.PoolName(p)) {
+				e.pools = append(e.pools, p)
+				continue next
+			}
+		}
+		return fmt.Errorf("unknown pool %q", t)
+	}
+	return nil
+}
+
+// wanted tells whether the options leave the row in, its time and pool aside.
+func (e *env) wanted(r *read.Row) bool {
+	if e.pid >= 0 && r.PID != uint64(e.pid) {
+		return false
+	}
+	if e.devices == nil {
+		return true
+	}
+	for _, d := range e.devices {
+		if d == r.Device {
+			return true
+		}
+	}
+	return false
+}
+
+// within tells whether the row lies between --since and --until.
+func (e *env) within(r *read.Row) bool { return r.Stamp >= e.since && r.Stamp <= e.until }
+
+// selection says which pools a question looks at while rows stream: the ones asked for, or all.
+func (e *env) selection() (s [event.Pools + 1]bool) {
+	for _, p := range e.pools {
+		s[p] = true
+	}
+	if e.pools == nil {
+		for i := range s {
+			s[i] = true
+		}
+	}
+	return s
+}
+
+// shown picks the accounts to show: of the pools asked for; else HAL, which holds everything that the other pools reserve;
+// without HAL rows, all.
+func (e *env) shown(all []account) (out []int) {
+	hal := false
+	for _, a := range all {
+		hal = hal || a.Pool == event.HAL
+	}
+	for i, a := range all {
+		if e.pools != nil || !hal || a.Pool == event.HAL {
+			out = append(out, i)
+		}
+	}
+	if e.pools == nil && !hal && len(all) > 0 {
+		e.note("there are no HAL rows; the other pools are shown")
+	}
+	return out
+}
+
+// errEnough is what a visitor returns when the rest of the file does not matter.
+var errEnough = errors.New("enough")
+
+// visitor takes the rows of one file after the other.
+type visitor func(b *read.Batch) error
+
+// scan streams all files through a visitor, in time order each. begin makes a fresh visitor: it is called again if a file
+// turns out not to be in time order, which then is sorted first.
+func (e *env) scan(args []string, want read.Want, begin func() visitor) error {
+	return e.scanSpan(args, want, func(_, _ int64) visitor { return begin() })
+}
+
+// scanSpan is scan for questions that need to know from when to when the rows are (ns), --since and --until considered.
+func (e *env) scanSpan(args []string, want read.Want, begin func(first, last int64) visitor) error {
+	inputs, err := e.inputs(args)
+	if err != nil {
+		return err
+	}
+	return e.scanInputs(inputs, want, begin)
+}
+
+func (e *env) scanInputs(inputs []*input, want read.Want, begin func(first, last int64) visitor) error {
+	defer func() {
+		for _, in := range inputs {
+			in.close()
+		}
+	}()
+	for {
+		first, last, err := e.span(inputs)
+		if err != nil {
+			return err
+		}
+		err = e.pass(inputs, read.Options{Want: want, Ordered: true}, begin(first, last))
+		var unsorted *read.UnsortedError
+		if !errors.As(err, &unsorted) {
+			return err
+		}
+		for _, in := range inputs {
+			if in.path == unsorted.Path {
+				if err := in.reorder(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+func (e *env) span(inputs []*input) (first, last int64, err error) {
+	first, last = math.MaxInt64, 0
+	for _, in := range inputs {
+		a, b, err := in.bounds(e.table)
+		if err != nil {
+			return 0, 0, err
+		}
+		if b > 0 {
+			first, last = min(first, a), max(last, b)
+		}
+	}
+	return max(first, e.since), min(last, e.until), nil
+}
+
+// scanAsItIs streams all files through a visitor in whatever order their rows have.
+func (e *env) scanAsItIs(args []string, want read.Want, visit visitor) error {
+	inputs, err := e.inputs(args)
+	if err != nil {
+		return err
+	}
+	return e.pass(inputs, read.Options{Want: want}, visit)
+}
+
+func (e *env) pass(inputs []*input, opt read.Options, visit visitor) error {
+	e.files, e.notes = nil, nil
+	for _, in := range inputs {
+		e.current = in
+		sum, err := in.scan(opt, e.table, visit)
+		if errors.Is(err, errEnough) {
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+		e.files = append(e.files, in.path)
+		if in.sort {
+			e.note("%s is not in time order: its rows were sorted first; `dump sort --overwrite` spares that", in.path)
+		}
+		e.tell(in, sum)
+	}
+	return nil
+}
+
+// tell notes what was passed over in a file.
+func (e *env) tell(in *input, sum *read.Summary) {
+	bad := sum.Bad
+	if sum.Truncated {
+		e.note("%s: the last row is cut off and was passed over", in.path)
+		bad--
+	}
+	if bad > 0 {
+		e.note("%s: %d rows are damaged and were passed over, the first %s", in.path, bad, in.where(sum.Faults[0]))
+	}
+	if sum.Rows == 0 {
+		e.note("%s has no rows", in.path)
+	}
+}

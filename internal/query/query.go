@@ -1,0 +1,212 @@
+// Package query answers questions about dumps: `msmemscope dump QUESTION FILE…`. Each question is one file of this
+// package: a struct that collects while rows stream by, a result that is printed as text or as JSON. Blocks are told apart
+// by process, device, pool and address, so that a pool's block at the address of the segment that it lies in is no
+// surprise.
+package query
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Exit statuses.
+const (
+	statusOK      = 0
+	statusFailure = 1
+	statusUsage   = 2
+)
+
+// question is one sub-command.
+type question struct {
+	name    string
+	args    string // for the usage line
+	summary string // one line
+	help    string // what the answer says and how it is reckoned
+	common  common // the shared options that it has
+	// setup registers own flags and returns what answers the question.
+	setup func(fs *flag.FlagSet) func(e *env, args []string) (result, error)
+}
+
+// common is a set of shared options.
+type common int
+
+const (
+	byDevice  common = 1 << iota // --device, --pid
+	byPool                       // --pool
+	byTime                       // --since, --until
+	noFilter  common = 0
+	allCommon        = byDevice | byPool | byTime
+)
+
+// result is an answer: JSON by its fields, text by its method.
+type result interface {
+	Text(w *report)
+}
+
+// failing is a result that makes the command fail although it could be given.
+type failing interface{ Failed() bool }
+
+var questions = []*question{
+	statsQuestion, checkQuestion, sortQuestion, curveQuestion, peakQuestion, atQuestion, windowQuestion, groupQuestion,
+	leakQuestion, trendQuestion, oomQuestion, fragmentationQuestion, segmentsQuestion, kernelsQuestion, convertQuestion,
+	compareQuestion,
+}
+
+func find(name string) *question {
+	for _, q := range questions {
+		if q.name == name {
+			return q
+		}
+	}
+	return nil
+}
+
+// Known tells whether word is a question that Main answers.
+func Known(word string) bool { return find(word) != nil }
+
+// Main answers `msmemscope dump ARGS…` and returns the exit status: 0 answered, 1 failed, 2 not understood.
+func Main(args []string, stdout, stderr io.Writer) int {
+	fail := func(status int, err error) int {
+		fmt.Fprintf(stderr, "[msmemscope] Error: %v\n", err)
+		return status
+	}
+	if len(args) == 0 || args[0] == "help" || args[0] == "-h" || args[0] == "--help" {
+		if len(args) > 1 {
+			if q := find(args[1]); q != nil {
+				return q.main([]string{"--help"}, stdout, stderr)
+			}
+		}
+		io.WriteString(stdout, overview())
+		return statusOK
+	}
+	q := find(args[0])
+	if q == nil {
+		return fail(statusUsage, fmt.Errorf("dump: unknown question %q; `msmemscope dump --help` lists them", args[0]))
+	}
+	return q.main(args[1:], stdout, stderr)
+}
+
+func (q *question) main(args []string, stdout, stderr io.Writer) int {
+	e := &env{stderr: stderr}
+	fs := flag.NewFlagSet(q.name, flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	q.shared(fs, e)
+	answer := q.setup(fs)
+	words, err := parse(fs, args)
+	if errors.Is(err, flag.ErrHelp) {
+		io.WriteString(stdout, q.usage(fs))
+		return statusOK
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "[msmemscope] Error: dump %s: %v; see `msmemscope dump %s --help`\n", q.name, err, q.name)
+		return statusUsage
+	}
+	res, err := answer(e, words)
+	var usage usageError
+	switch {
+	case errors.As(err, &usage):
+		fmt.Fprintf(stderr, "[msmemscope] Error: dump %s: %v; see `msmemscope dump %s --help`\n", q.name, err, q.name)
+		return statusUsage
+	case err != nil:
+		fmt.Fprintf(stderr, "[msmemscope] Error: %v\n", err)
+		return statusFailure
+	}
+	if err := e.print(q.name, res, stdout); err != nil {
+		fmt.Fprintf(stderr, "[msmemscope] Error: %v\n", err)
+		return statusFailure
+	}
+	if f, ok := res.(failing); ok && f.Failed() {
+		return statusFailure
+	}
+	return statusOK
+}
+
+// usageError is a mistake in the command line that shows after the flags are read.
+type usageError struct{ text string }
+
+func (u usageError) Error() string { return u.text }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
+
+// parse reads flags wherever they stand between the words; behind -- everything is a word.
+func parse(fs *flag.FlagSet, args []string) (words []string, err error) {
+	for {
+		if err := fs.Parse(args); err != nil {
+			return nil, err
+		}
+		rest := fs.Args()
+		if taken := len(args) - len(rest); len(rest) == 0 || taken > 0 && args[taken-1] == "--" {
+			return append(words, rest...), nil
+		}
+		words = append(words, rest[0])
+		args = rest[1:]
+	}
+}
+
+func (e *env) print(name string, res result, w io.Writer) error {
+	if res == nil {
+		return nil
+	}
+	if e.json {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(struct {
+			Question string   `json:"question"`
+			Files    []string `json:"files"`
+			Notes    []string `json:"notes"`
+			Result   result   `json:"result"`
+		}{name, nonNil(e.files), nonNil(e.notes), res})
+	}
+	out := &report{}
+	res.Text(out)
+	for i, note := range e.notes {
+		if i == 0 {
+			out.line("")
+		}
+		out.line("note: %s", note)
+	}
+	_, err := w.Write(out.buf.Bytes())
+	return err
+}
+
+func nonNil[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+func overview() string {
+	var s strings.Builder
+	s.WriteString("usage: msmemscope dump QUESTION [options] FILE...\n\n" +
+		"Answers questions about memory dumps: memscope_dump_*.csv or *.db files, or directories that hold them.\n\n")
+	for _, q := range questions {
+		fmt.Fprintf(&s, "  %-18s %s\n", q.name, q.summary)
+	}
+	s.WriteString("\nEvery question has --json and --help.\n")
+	return s.String()
+}
+
+func (q *question) usage(fs *flag.FlagSet) string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "usage: msmemscope dump %s [options] %s\n\n%s.\n", q.name, q.args, strings.ToUpper(q.summary[:1])+q.summary[1:])
+	if q.help != "" {
+		s.WriteString("\n" + strings.TrimSpace(q.help) + "\n")
+	}
+	s.WriteString("\noptions:\n")
+	fs.VisitAll(func(f *flag.Flag) {
+		value, text := flag.UnquoteUsage(f)
+		if value != "" {
+			value = " " + strings.ToUpper(value)
+		}
+		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0" {
+			text += " (" + f.DefValue + ")"
+		}
+		fmt.Fprintf(&s, "  --%-24s %s\n", f.Name+value, text)
+	})
+	return s.String()
+}

@@ -1,0 +1,200 @@
+package query
+
+import (
+	"flag"
+	"math"
+
+	"memscope/internal/dump/read"
+	"memscope/internal/event"
+)
+
+var trendQuestion = &question{
+	name: "trend", args: "FILE...", common: allCommon,
+	summary: "whether memory use keeps rising: equal parts of the time and a verdict",
+	help: `
+The time is cut into equal parts. A part's floor is the lowest used within it: what every period goes back to. The verdict
+looks at the floors from the second quarter on (the first is warming up):
+  rising    the floor of the last quarter is above that of the second by more than 1 MiB and 2 % of the highest use, and
+            the floors climb in at least 3 of 4 of the steps that change
+  steady    it is not
+Rising floors in a framework pool are the strong sign of a leak (algorithm A). A rising total alone (what the pool has
+reserved, algorithm B) is weak: pools keep what they once took.
+Without --pool, HAL and the framework pools are shown side by side; HAL contains the others.`,
+	setup: func(fs *flag.FlagSet) func(*env, []string) (result, error) {
+		buckets := fs.Int("buckets", 20, "equal `parts` of the time")
+		return func(e *env, args []string) (result, error) {
+			if *buckets < 4 || *buckets > 100_000 {
+				return nil, usagef("--buckets is a number from 4 to 100000")
+			}
+			if e.pools == nil {
+				e.pools = []event.Pool{event.HAL, event.PTA, event.MindSpore, event.ATB}
+			}
+			var t *trend
+			err := e.scanSpan(args, read.PID|read.Device|read.Used|read.Total, func(first, last int64) visitor {
+				t = &trend{env: e, pools: e.selection(), bins: newBins(*buckets, first, last)}
+				return t.visit
+			})
+			if err != nil {
+				return nil, err
+			}
+			return t.result(), nil
+		}
+	},
+}
+
+type trend struct {
+	accounts
+	env   *env
+	pools [event.Pools + 1]bool
+	bins  *binning
+	used  [][]bin
+	total [][]bin
+}
+
+func (t *trend) visit(b *read.Batch) error {
+	for i := range b.Rows {
+		r := &b.Rows[i]
+		if !isBlock(r) || r.Used < 0 || !t.pools[r.Pool] || !t.env.within(r) || !t.env.wanted(r) {
+			continue
+		}
+		i := t.of(r)
+		if i == len(t.used) {
+			t.used = append(t.used, make([]bin, t.bins.n))
+			t.total = append(t.total, make([]bin, t.bins.n))
+		}
+		k := t.bins.of(r.Stamp)
+		t.used[i][k].add(r.Used)
+		if r.Total >= 0 {
+			t.total[i][k].add(r.Total)
+		}
+	}
+	return nil
+}
+
+type trendResult struct {
+	Views []*trendView `json:"views"`
+}
+
+type trendView struct {
+	Process    string        `json:"process"`
+	Device     string        `json:"device"`
+	Pool       string        `json:"pool"`
+	Buckets    []trendBucket `json:"buckets"`
+	Rising     bool          `json:"rising"`
+	Growth     int64         `json:"floor_growth_bytes"` // second to last quarter
+	PerBucket  int64         `json:"floor_growth_per_bucket_bytes"`
+	Climbs     int           `json:"climbing_steps"`
+	Changes    int           `json:"changing_steps"`
+	TotalGrows bool          `json:"total_grows"` // after the first quarter
+}
+
+type trendBucket struct {
+	From  int64 `json:"from_ns"`
+	Used  int64 `json:"used"` // the last figure in it
+	Floor int64 `json:"floor"`
+	Total int64 `json:"total"` // -1: the pool has none
+}
+
+func (t *trend) result() *trendResult {
+	res := &trendResult{Views: []*trendView{}}
+	for i, a := range t.all {
+		carry(t.used[i])
+		carry(t.total[i])
+		v := &trendView{Process: pidName(a.PID), Device: deviceName(a.Device), Pool: poolName(a)}
+		hasTotal := false
+		for k, b := range t.used[i] {
+			total := t.total[i][k]
+			hasTotal = hasTotal || total.Points > 0
+			bucket := trendBucket{t.bins.first + int64(k)*t.bins.width, b.Last, b.Min, total.Last}
+			if !hasTotal {
+				bucket.Total = event.Unknown
+			}
+			v.Buckets = append(v.Buckets, bucket)
+		}
+		v.judge(t.used[i], t.total[i])
+		res.Views = append(res.Views, v)
+	}
+	if len(t.all) == 0 {
+		t.env.note("no row tells used")
+	}
+	return res
+}
+
+const (
+	risingBytes = 1 << 20
+	risingShare = 0.02 // of the highest use
+	climbShare  = 0.75 // of the steps that change
+)
+
+// judge reckons the verdict from the bins.
+func (v *trendView) judge(used, total []bin) {
+	used = withoutEnd(used)
+	n := len(used)
+	if n < 4 {
+		return
+	}
+	highest := int64(0)
+	for _, b := range used {
+		highest = max(highest, b.Max)
+	}
+	quarter := n / 4
+	before, after := lowest(used[quarter:2*quarter]), lowest(used[n-quarter:])
+	v.Growth = after - before
+	v.PerBucket = v.Growth / int64(n-2*quarter)
+	for i := quarter + 1; i < n; i++ {
+		switch step := used[i].Min - used[i-1].Min; {
+		case step > 0:
+			v.Climbs++
+			v.Changes++
+		case step < 0:
+			v.Changes++
+		}
+	}
+	v.Rising = v.Growth > risingBytes && float64(v.Growth) > risingShare*float64(highest) &&
+		float64(v.Climbs) >= climbShare*float64(v.Changes)
+	v.TotalGrows = total[n-1].Last > total[quarter].Last
+}
+
+// withoutEnd leaves out the last part if the process cleaned up in it: the floor of a teardown says nothing.
+func withoutEnd(bins []bin) []bin {
+	if n := len(bins); n > 1 && bins[n-1].Last < bins[n-2].Min/2 {
+		return bins[:n-1]
+	}
+	return bins
+}
+
+func lowest(bins []bin) int64 {
+	low := int64(math.MaxInt64)
+	for _, b := range bins {
+		low = min(low, b.Min)
+	}
+	return low
+}
+
+func (t *trendResult) Text(w *report) {
+	for _, v := range t.Views {
+		w.line("process %s, device %s, %s", v.Process, v.Device, v.Pool)
+		var rows [][]string
+		for _, b := range v.Buckets {
+			rows = append(rows, []string{count(b.From), size(b.Used), size(b.Floor), size(b.Total)})
+		}
+		w.table([]string{">from (ns)", ">used at its end", ">floor", ">total at its end"}, rows)
+		verdict := "steady"
+		if v.Rising {
+			verdict = "rising, never back to its base"
+		}
+		w.line("  verdict: %s; the floor went %s from the second quarter to the last (%s a part), climbing in %d of %d steps that changed",
+			verdict, signed(v.Growth), signed(v.PerBucket), v.Climbs, v.Changes)
+		if v.TotalGrows {
+			w.line("  the pool reserved more as time went on")
+		}
+		w.line("")
+	}
+}
+
+func signed(n int64) string {
+	if n > 0 {
+		return "+" + short(n)
+	}
+	return short(n)
+}
