@@ -118,6 +118,76 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
+// Forks while other threads of the process are in the midst of their calls: parent and children, each has all its rows.
+func TestForker(t *testing.T) {
+	const children, blocks = 40, 10
+	j := under(t, target("forker"), fmt.Sprint(children), fmt.Sprint(blocks)).run().want(0).noComplaints()
+	var total int
+	if _, err := fmt.Sscan(j.stdout.String(), &total); err != nil || total == 0 {
+		t.Fatalf("%v: %q", err, j.stdout.String())
+	}
+	projects := j.projects()
+	if len(projects) != children+1 {
+		t.Errorf("%d projects, want %d", len(projects), children+1)
+	}
+	for _, dir := range projects {
+		n := map[int64]int{}
+		for _, d := range readProject(t, dir) {
+			for _, r := range d.rows {
+				if r.event == "FREE" && !r.shadow {
+					n[r.size]++
+				}
+			}
+		}
+		if n[8192] > 0 && (n[8192] != blocks || n[4096] != 0) || n[8192] == 0 && n[4096] != total {
+			t.Errorf("%s: %v, want %d of a child or %d of the parent", dir, n, blocks, total)
+		}
+	}
+}
+
+// A container has process ids of its own: the rows show those, and the end of the process is seen all the same.
+func TestPidNamespace(t *testing.T) {
+	needRoot(t)
+	const count = 3000
+	j := under(t, "--", "unshare", "--pid", "--fork", "--kill-child", target("numbered"), fmt.Sprint(killThreads), fmt.Sprint(count))
+	j.run().want(0).noComplaints()
+	dumps := j.dumps()
+	if err := checkNumbers(dumps, [killThreads]int64{count, count, count, count}); err != nil {
+		t.Error(err)
+	}
+	for _, d := range dumps {
+		if d.rows[0].pid != "1" {
+			t.Errorf("process id %s, want 1", d.rows[0].pid)
+		}
+	}
+}
+
+// 16 processes of 8 threads storm: 0.6 million events, 20 million on level 2.
+func TestStorm(t *testing.T) {
+	const processes, threads = 16, 8
+	each := 5000
+	if level >= 2 {
+		each = 20000000 / processes / threads
+	}
+	j := under(t, "sh", "-c", fmt.Sprintf("for i in $(seq %d); do %s --threads %d --events %d --devices 2 & done; wait", processes,
+		example("storm"), threads, each)).run().want(0).noComplaints()
+	calls, rows := 0, 0
+	for line := range strings.Lines(j.stdout.String()) {
+		var n, c, failed int
+		if _, err := fmt.Sscanf(line, "storm: %d threads, %d calls, %d failed", &n, &c, &failed); err == nil {
+			calls += c
+		}
+	}
+	for _, dir := range j.projects() {
+		for _, d := range readProject(t, dir) {
+			rows += d.count(func(r row) bool { return r.kind == "HAL" && !r.shadow })
+		}
+	}
+	if calls < processes*threads*each || rows != calls {
+		t.Errorf("%d calls, %d rows", calls, rows)
+	}
+}
+
 // Deferred collection: nothing until the program asks for it, which these never do.
 func TestDeferred(t *testing.T) {
 	j := under(t, "--collect-mode=deferred", target("numbered"), "2", "100").run().want(0).noComplaints()
