@@ -76,6 +76,42 @@ func hook() {
 	fmt.Printf("  one thread, median of 9: bare %.1f ns per call, recorded %.1f ns: the hook costs %.1f ns of processor time (target 80)\n", b, t, t-b)
 	b, t = median(bareReal), median(tracedReal)
 	fmt.Printf("  real time: bare %.1f ns per call, recorded %.1f ns\n", b, t)
+	var orphaned []float64
+	for range 3 {
+		orphaned = append(orphaned, afterDeath(20*calls)) // the first ones still fill the ring
+	}
+	fmt.Printf("  after the death of the collector: %.1f ns of processor time per call, of 8 million\n", median(orphaned))
+}
+
+// afterDeath is what a call costs when the collector was killed before.
+func afterDeath(calls int) float64 {
+	words := append(under(), cost, strconv.Itoa(calls), "1500")
+	cmd := exec.Command(words[0], words[1:]...)
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		fail("%v", err)
+	}
+	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if pid, err := strconv.Atoi(collector(cmd.Process.Pid)); err == nil {
+			time.Sleep(300 * time.Millisecond)
+			if p, err := os.FindProcess(pid); err == nil {
+				_ = p.Kill()
+			}
+			break
+		}
+	}
+	if err := cmd.Wait(); err != nil || !strings.Contains(said.String(), "collector has died") {
+		fail("%v: %v\n%s", words, err, said.String())
+	}
+	var cpu, real float64
+	for line := range strings.Lines(said.String()) {
+		if n, _ := fmt.Sscanf(line, "%f ns of processor time, %f ns of real time", &cpu, &real); n == 2 {
+			return cpu
+		}
+	}
+	fail("%v says %q", words, said.String())
+	return 0
 }
 
 // peers: the same calls under other tracers of library calls that write one record for each with its time.
