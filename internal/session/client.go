@@ -50,7 +50,6 @@ type client struct {
 	shut       bool
 
 	begun  time.Time
-	last   int64  // highest stamp so far
 	events uint64 // rows, also those that the user does not want
 
 	collected bool          // something was recorded
@@ -129,24 +128,15 @@ func (c *client) turn() (status wire.Status, moved bool) {
 func (c *client) take(rec wire.Record) {
 	switch rec.Type() {
 	case wire.TypeUndo:
-		c.ledger.Undo(rec.Free().Addr, uint64(rec.TID()), c.inOrder(rec.Head().Stamp+c.session.offset))
+		c.ledger.Undo(rec.Free().Addr, uint64(rec.TID()), rec.Head().Stamp+c.session.offset)
 	case wire.TypeLog:
 		level := min(config.LogLevel(rec.Text().Value), config.Error)
 		c.log.line(level, "target", string(rec.TextBytes()))
 	default:
 		if c.decoder.decode(rec, &c.ev) {
-			c.ev.Stamp = c.inOrder(c.ev.Stamp)
 			c.ledger.Apply(&c.ev)
 		}
 	}
-}
-
-// inOrder makes the stamps ascend in ring order, which is the order in which the ledger counts. Two threads that reserve within
-// nanoseconds of each other may read the clock in the other order; without this, the `used` of rows in time order would
-// not be the sum of the rows before.
-func (c *client) inOrder(stamp int64) int64 {
-	c.last = max(c.last, stamp)
-	return c.last
 }
 
 // row is the ledger's sink.
@@ -156,7 +146,6 @@ func (c *client) row(ev *event.Event, b *ledger.Block) {
 		c.dump.open()
 	}
 	c.events++
-	c.inOrder(ev.Stamp) // the ledger may have moved it
 	if ev.Kind == event.System {
 		switch ev.Sub {
 		case event.StartTrace:
@@ -233,7 +222,7 @@ func (c *client) shutRing(why string) {
 
 // finish writes what the end of the process implies and closes everything.
 func (c *client) finish() {
-	c.ledger.Exit(c.inOrder(monotonic() + c.session.offset))
+	c.ledger.Exit(monotonic() + c.session.offset)
 	h := c.ring.Header()
 	c.log.Logf(config.Info, "process %d has ended: %d events in %v; its threads waited %d times for space, %v together", c.pid,
 		c.events, time.Since(c.begun), h.Count, time.Duration(h.Ns))

@@ -34,10 +34,20 @@ type Reader struct {
 
 	owed bool // space was given back since the last wake
 
-	snapTime int64 // taken before snapTail
-	snapTail uint64
-	safe     int64
+	safe      int64
+	snapshots [maxSnapshots]snapshot // a queue, from first on
+	first     int
+	count     int
 }
+
+// snapshot says that no record at or behind tail has a stamp ≤ time: the tail was read after the clock.
+type snapshot struct {
+	time int64
+	tail uint64
+}
+
+// maxSnapshots is the length of the queue. Snapshots lie so far apart that it spans a full ring.
+const maxSnapshots = 128
 
 // NewReader reads ring from its beginning.
 func NewReader(ring *Ring) *Reader { return &Reader{ring: ring, safe: -1} }
@@ -107,15 +117,25 @@ func (r *Reader) Backlog() uint64 { return atomic.LoadUint64(&r.ring.Header().Ta
 func (r *Reader) Waiters() uint32 { return atomic.LoadUint32(&r.ring.Header().Waiters) }
 
 // Safe says up to which stamp (CLOCK_MONOTONIC ns) every record has been handed out; -1 before anything is known. now reads
-// that clock. Call it after each batch: it takes a new snapshot of clock and tail whenever the last one has been passed.
+// that clock. Call it after each batch: it takes a snapshot of clock and tail, and answers the newest that has been passed.
 func (r *Reader) Safe(now func() int64) int64 {
-	if r.next >= r.snapTail {
-		if r.snapTime != 0 {
-			r.safe = r.snapTime
-		}
-		r.snapTime = now()
-		r.snapTail = atomic.LoadUint64(&r.ring.Header().Tail)
+	s := snapshot{time: now()}
+	s.tail = atomic.LoadUint64(&r.ring.Header().Tail)
+	for r.count > 0 && r.snapshots[r.first].tail <= r.next {
+		r.safe = r.snapshots[r.first].time
+		r.first = (r.first + 1) % maxSnapshots
+		r.count--
 	}
+	if s.tail <= r.next {
+		r.safe = s.time
+		return r.safe
+	}
+	// The youngest gives way until it is far enough from the one before.
+	young := func(i int) uint64 { return r.snapshots[(r.first+r.count-i)%maxSnapshots].tail }
+	if r.count < 2 || young(1)-young(2) >= r.ring.size/(maxSnapshots-2) {
+		r.count++
+	}
+	r.snapshots[(r.first+r.count-1)%maxSnapshots] = s
 	return r.safe
 }
 

@@ -259,22 +259,49 @@ func TestSafe(t *testing.T) {
 	r, p := newRing(t, wire.MinBytes)
 	clock := int64(100)
 	now := func() int64 { clock++; return clock }
-	if got := r.Safe(now); got != -1 { // snapshot 101, tail 0
-		t.Errorf("safe %d before anything is known", got)
+	safe := func(want int64) {
+		t.Helper()
+		if got := r.Safe(now); got != want {
+			t.Errorf("at %d: safe %d, want %d", clock, got, want)
+		}
 	}
-	if got := r.Safe(now); got != 101 { // snapshot 102
-		t.Errorf("safe %d, want 101", got)
-	}
+	safe(101) // nothing is reserved, so what comes is later
+	safe(102)
 	p.Alloc(1, wire.Alloc{})
-	if got := r.Safe(now); got != 102 { // the alloc was reserved after snapshot 102; snapshot 103 has it below its tail
-		t.Errorf("safe %d, want 102", got)
-	}
-	if got := r.Safe(now); got != 102 {
-		t.Errorf("safe %d with a record outstanding, want 102", got)
-	}
+	safe(102) // 103 and the tail behind the first record
+	p.Alloc(1, wire.Alloc{})
+	safe(102) // 104, behind the second
 	want(t, r, wire.Ready)
-	if got := r.Safe(now); got != 103 {
-		t.Errorf("safe %d, want 103", got)
+	p.Alloc(1, wire.Alloc{})
+	safe(103) // passed; 105, behind the third
+	want(t, r, wire.Ready)
+	safe(104)
+	want(t, r, wire.Ready)
+	safe(107) // everything is passed: now
+}
+
+// More snapshots than there is room for make the answer coarser, not wrong.
+func TestSafeFarBehind(t *testing.T) {
+	r, p := newRing(t, wire.MinBytes)
+	clock := int64(0)
+	now := func() int64 { clock++; return clock }
+	const records = 1000
+	for range records {
+		p.Alloc(1, wire.Alloc{})
+		r.Safe(now)
+	}
+	last := int64(-1)
+	for i := range int64(records) {
+		want(t, r, wire.Ready)
+		safe := r.Safe(now)
+		// record i was reserved before the clock read i+1
+		if safe < last || safe > i+1 && i < records-1 {
+			t.Fatalf("safe %d behind record %d, %d before", safe, i, last)
+		}
+		last = safe
+	}
+	if last != clock {
+		t.Errorf("safe %d at the end, the clock says %d", last, clock)
 	}
 }
 

@@ -224,6 +224,7 @@ func look(t *testing.T, dir string, closed bool) (n, shadows uint64) {
 			t.Fatalf("%s: torn: begins %q, ends %q", name, rows[0], last)
 		}
 		stamp, id := int64(0), int64(-1)
+		live := int64(0) // bytes; the file's rows are in another order than the events
 		for _, row := range rows[1 : len(rows)-1] {
 			f := strings.SplitN(string(row), ",", 10) // no comma in the names of this test
 			if len(f) != 10 {
@@ -252,6 +253,14 @@ func look(t *testing.T, dir string, closed bool) (n, shadows uint64) {
 				continue
 			}
 			ev := made(seq)
+			switch ev.Kind {
+			case event.Malloc:
+				live += ev.Size
+				ev.Used = live
+			case event.Free:
+				live -= ev.Size
+				ev.Used = live
+			}
 			if want := csvfile.AppendRow(nil, &ev, uint64(i)); !bytes.Equal(want, row) {
 				t.Fatalf("%s: row\n%s, want\n%s", name, row, want)
 			}

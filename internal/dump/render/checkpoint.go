@@ -7,6 +7,7 @@ import (
 
 	"memscope/internal/config"
 	"memscope/internal/dump/spool"
+	"memscope/internal/event"
 )
 
 // checkpoint is the state of a rendering between two rows. A file that is cut back to its size, and the events from Pos on
@@ -28,6 +29,7 @@ type checkpointFile struct {
 	Name   string // relative to the project directory
 	Size   int64  // bytes
 	Fresh  bool   // it does not hold the shared rows before it yet
+	Live   [event.Pools]int64
 }
 
 // save brings all rows into the files, saves a checkpoint, and deletes the segments that it makes superfluous.
@@ -43,7 +45,7 @@ func (r *Renderer) save() error {
 		Shared: r.shared.end, Over: r.over,
 	}
 	for _, f := range r.files {
-		c.Files = append(c.Files, checkpointFile{f.device, f.Name(), f.Size(), f.fresh})
+		c.Files = append(c.Files, checkpointFile{f.device, f.Name(), f.Size(), f.fresh, f.live})
 	}
 	text, err := json.Marshal(&c)
 	if err == nil {
@@ -106,7 +108,7 @@ func (r *Renderer) restore() error {
 			errs = append(errs, err)
 			continue
 		}
-		r.files = append(r.files, &file{Format: f, device: cf.Device, listed: true, fresh: cf.Fresh})
+		r.files = append(r.files, &file{Format: f, device: cf.Device, listed: true, fresh: cf.Fresh, live: cf.Live})
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err

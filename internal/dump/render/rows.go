@@ -14,6 +14,29 @@ type file struct {
 	rows   int64 // written by this renderer
 	listed bool  // the checkpoint knows of it
 	fresh  bool  // it does not hold the shared rows before it yet
+
+	live [event.Pools]int64 // bytes after the last row
+}
+
+// count makes the usage of a row that of its place in time. The ledger has counted in the order of the ring, and threads that
+// reserve there within nanoseconds may read the clock in the other order. The workspace pool reports its own number.
+func (f *file) count(ev *event.Event) {
+	live := &f.live[ev.Pool]
+	switch ev.Kind {
+	case event.Malloc:
+		*live += ev.Size
+	case event.Free:
+		*live -= ev.Size
+	default:
+		return
+	}
+	if ev.Used == event.Unknown || ev.Pool == event.PTAWorkspace {
+		return
+	}
+	ev.Used = *live
+	if ev.Pool == event.Host {
+		ev.Total = *live
+	}
 }
 
 func (r *Renderer) fileOf(device int32) *file {
@@ -87,6 +110,9 @@ func (r *Renderer) row(ev *event.Event) error {
 	if ev.Device != event.DeviceNone {
 		f := r.fileOf(ev.Device)
 		f.rows++
+		if r.spool.Meta().Paired {
+			f.count(ev)
+		}
 		return f.Row(ev, id)
 	}
 	var err error
