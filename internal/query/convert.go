@@ -140,6 +140,10 @@ func csvToDB(e *env, in *input, target string) (rows int64, err error) {
 					insert.BindInt64(i+1, v)
 					continue
 				}
+				if _, number := decimal(c.Text); number { // one that SQLite would change
+					insert.BindBytes(i+1, c.Text)
+					continue
+				}
 			}
 			text := c.Text
 			switch {

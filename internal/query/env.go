@@ -158,7 +158,7 @@ func (e *env) shown(all []account) (out []int) {
 		}
 	}
 	if e.pools == nil && !hal && len(all) > 0 {
-		e.note("there are no HAL rows; the other pools are shown")
+		e.note("no HAL row tells it; the other pools are shown")
 	}
 	return out
 }

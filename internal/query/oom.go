@@ -271,7 +271,7 @@ func most[K cmp.Ordered](counts map[K]int) (key K, n int) {
 }
 
 func (o *oomResult) Text(w *report) {
-	w.line("%d times memory ran out", len(o.Cases))
+	w.line("memory ran out %d times", len(o.Cases))
 	for _, c := range o.Cases {
 		w.line("")
 		w.line("process %s, device %s, at %d ns", c.Process, c.Device, c.At)

@@ -53,7 +53,7 @@ type failing interface{ Failed() bool }
 var questions = []*question{
 	statsQuestion, checkQuestion, sortQuestion, curveQuestion, peakQuestion, atQuestion, windowQuestion, groupQuestion,
 	leakQuestion, trendQuestion, oomQuestion, fragmentationQuestion, segmentsQuestion, kernelsQuestion, convertQuestion,
-	compareQuestion,
+	compareQuestion, checkLeaksQuestion, inefficientQuestion,
 }
 
 func find(name string) *question {

@@ -52,6 +52,9 @@ func size(n int64) string {
 	if n == event.Unknown {
 		return "N/A"
 	}
+	if n > -1024 && n < 1024 {
+		return short(n)
+	}
 	return fmt.Sprintf("%s (%d)", short(n), n)
 }
 
@@ -88,7 +91,13 @@ func ratio(part, whole int64) float64 {
 }
 
 // since prints the distance between two stamps.
-func since(from, to int64) string { return time.Duration(to - from).Round(time.Microsecond).String() }
+func since(from, to int64) string {
+	d := time.Duration(to - from)
+	if d > time.Millisecond {
+		d = d.Round(time.Microsecond)
+	}
+	return d.String()
+}
 
 func hex(addr uint64) string { return fmt.Sprintf("0x%016x", addr) }
 

@@ -13,10 +13,13 @@ import (
 const (
 	ColID     = colID
 	ColEvent  = colEvent
+	ColType   = colType
 	ColName   = colName
 	ColStamp  = colStamp
 	ColPID    = colPID
 	ColTID    = colTID
+	ColDevice = colDevice
+	ColPtr    = colPtr
 	ColAttr   = colAttr
 	ColPython = colPython
 	ColC      = colC
@@ -49,7 +52,6 @@ func CSVCells(path string, visit func(*Cells) error) (*Summary, error) {
 	var fields [maxColumns]field
 	for {
 		if err := c.next(b); err == io.EOF {
-			sum.Truncated = c.truncated
 			return sum, nil
 		} else if err != nil {
 			return sum, err

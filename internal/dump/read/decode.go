@@ -16,7 +16,7 @@ type decoder struct {
 
 // rows decodes every row of b.text into b.Rows.
 func (d *decoder) rows(b *Batch) {
-	b.Rows, b.faults, b.faultCount, b.sorted = b.Rows[:0], b.faults[:0], 0, true
+	b.Rows, b.faults, b.faultCount, b.sorted, b.cut = b.Rows[:0], b.faults[:0], 0, true, false
 	var fields [maxColumns]field
 	text := b.text // b.text may grow behind it
 	for at := 0; at < len(text); {
@@ -51,21 +51,22 @@ func (d *decoder) append(b *Batch, at, end int, fields []field) {
 
 // broken notes a row that is no row, and says where to go on.
 func (d *decoder) broken(b *Batch, at, next, n int, ok bool) int {
-	line := bytes.TrimSpace(b.text[at:lineEnd(b.text, at)])
-	switch {
-	case ok && len(line) == 0:
+	text := b.text
+	if line := bytes.TrimSpace(text[at:lineEnd(text, at)]); ok && len(line) == 0 {
 		return next
+	}
+	reason := "a quoted field has no end"
+	if ok {
+		reason = fmt.Sprintf("%d fields instead of %d", n, d.n)
+	}
+	b.fault(at, reason)
+	switch {
+	case d.native && !(ok && next < len(text) && rowStart(text[next:])):
+		next = resync(text, at)
 	case !ok:
-		b.fault(at, "a quoted field has no end")
-	default:
-		b.fault(at, fmt.Sprintf("%d fields instead of %d", n, d.n))
+		next = len(text)
 	}
-	if d.native && !(ok && next < len(b.text) && rowStart(b.text[next:])) {
-		return resync(b.text, at)
-	}
-	if !ok {
-		return len(b.text)
-	}
+	b.cut = b.last && next == len(text) && !(ok && text[len(text)-1] == '\n')
 	return next
 }
 

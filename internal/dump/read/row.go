@@ -89,9 +89,11 @@ type Batch struct {
 	text []byte
 	base int64 // offset of text in the file; db: 0
 	csv  bool  // quotes in text are doubled
+	last bool  // of the file
 
 	faults     []Fault
 	faultCount int64
+	cut        bool // the last row is only a part of one
 	sorted     bool // Rows are in ascending order of Stamp
 }
 
@@ -139,6 +141,7 @@ func (s *Summary) add(b *Batch) {
 		s.Rows += int64(n)
 	}
 	s.Bad += b.faultCount
+	s.Truncated = s.Truncated || b.cut
 	s.Faults = append(s.Faults, b.faults[:min(len(b.faults), keptFaults-len(s.Faults))]...)
 }
 

@@ -1,7 +1,6 @@
 package read
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -46,7 +45,6 @@ func scanCSV(f io.Reader, path string, opt Options, visit func(*Batch) error) (*
 		}
 		return visit(b)
 	})
-	sum.Truncated = c.truncated
 	if err == errLongRow {
 		err = fmt.Errorf("%s: %w", path, err)
 	}
@@ -116,12 +114,11 @@ func pipeline(next func(*Batch) error, d *decoder, visit func(*Batch) error) err
 
 // chunker cuts a file into pieces that hold whole rows.
 type chunker struct {
-	f         io.Reader
-	layout    *layout
-	rest      []byte // read, but not handed out
-	offset    int64  // of rest in the file
-	eof       bool
-	truncated bool
+	f      io.Reader
+	layout *layout
+	rest   []byte // read, but not handed out
+	offset int64  // of rest in the file
+	eof    bool
 }
 
 func newChunker(f io.Reader) *chunker { return &chunker{f: f} }
@@ -183,24 +180,13 @@ func (c *chunker) next(b *Batch) error {
 			if len(buf) == 0 {
 				return io.EOF
 			}
-			c.truncated = c.cut(buf[end:])
 			end = len(buf)
 		}
 		if end > 0 {
-			b.text, b.base = buf[:end], c.offset
+			b.text, b.base, b.last = buf[:end], c.offset, c.eof
 			c.offset += int64(end)
 			c.rest = append(c.rest[:0], buf[end:]...)
 			return nil
 		}
 	}
-}
-
-// cut tells whether the last row, which has no line end, is only a part of one.
-func (c *chunker) cut(row []byte) bool {
-	if len(bytes.TrimSpace(row)) == 0 {
-		return false
-	}
-	var fields [maxColumns]field
-	n, _, ok := split(row, 0, fields[:])
-	return !ok || n < c.layout.n
 }

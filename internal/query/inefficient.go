@@ -1,0 +1,409 @@
+package query
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"memscope/internal/dump/read"
+	"memscope/internal/event"
+)
+
+const (
+	early         = 1 << iota // allocated before another operator frees, accessed after
+	late                      // freed after another operator allocates, last accessed before
+	idle                      // a long time between two accesses
+	idleThreshold = 3000      // operators
+)
+
+// inefficientTypes are the names of the flags above, in the order of their bits.
+var inefficientTypes = []string{"early_allocation", "late_deallocation", "temporary_idleness"}
+
+var inefficientQuestion = &question{
+	name: "check-inefficient", args: "FILE", common: noFilter,
+	summary: "mark tensors that are allocated too early, freed too late or left idle",
+	help: `
+Early: between the operator that allocates a tensor and the first that accesses it, another operator frees something. Late:
+between the last access and the operator that frees it, another one allocates. Idle: two accesses are more than
+--idle-threshold operators apart. The flags are written into the MALLOC rows of FILE itself, key inefficient_type; a CSV
+file is rewritten with CRLF line ends and no more quotes than it needs. Needs rows of ACCESS and OP_LAUNCH.`,
+	setup: func(fs *flag.FlagSet) func(*env, []string) (result, error) {
+		memSize := fs.Int64("mem-size", 0, "only tensors of this `size` in bytes or more")
+		types := fs.String("inefficient-type", strings.Join(inefficientTypes, ","), "`kinds` to look for, with commas")
+		threshold := fs.Int("idle-threshold", idleThreshold, "`operators` between two accesses")
+		return func(e *env, args []string) (result, error) {
+			if *memSize < 0 {
+				return nil, usagef("Memory size must be a non-negative integer")
+			}
+			if *threshold <= 0 {
+				return nil, usagef("Idle threshold must be a positive integer")
+			}
+			wanted, err := parseInefficient(*types)
+			if err != nil {
+				return nil, err
+			}
+			if len(args) != 1 {
+				return nil, usagef("one file is expected, not %d", len(args))
+			}
+			if ext := filepath.Ext(args[0]); ext != ".csv" && ext != ".db" {
+				return nil, fmt.Errorf("Unsupported file type: %s.Only files ending with .csv or .db are supported.", ext)
+			}
+			in, err := e.input(args[0])
+			if err != nil {
+				return nil, err
+			}
+			f, err := os.OpenFile(in.path, os.O_RDWR, 0)
+			if err != nil {
+				return nil, fmt.Errorf("Write permission denied: %s", in.path)
+			}
+			f.Close()
+			e.files = args
+			return checkInefficient(e, in, *memSize, wanted, *threshold)
+		}
+	},
+}
+
+func parseInefficient(s string) (wanted int, err error) {
+	for _, t := range tokens(s) {
+		i := slices.Index(inefficientTypes, t)
+		if i < 0 {
+			return 0, usagef("Invalid inefficient type: %s, valid values are ['%s']", t, strings.Join(inefficientTypes, "', '"))
+		}
+		wanted |= early << i
+	}
+	if wanted == 0 {
+		return 0, usagef("Inefficient type must be a non-empty list or a single valid string")
+	}
+	return wanted, nil
+}
+
+type inefficientResult struct {
+	Blocks []inefficientBlock `json:"blocks"`
+	lines  []string
+}
+
+type inefficientBlock struct {
+	ID    int64    `json:"row_id"` // of the MALLOC
+	PID   uint64   `json:"process"`
+	Alloc uint64   `json:"allocation_id"`
+	Size  int64    `json:"size"`
+	Types []string `json:"inefficient_type"`
+}
+
+func (i *inefficientResult) Text(w *report) {
+	for _, line := range i.lines {
+		w.line("%s", line)
+	}
+}
+
+// rowKey finds a MALLOC row again.
+type rowKey struct {
+	id  int64
+	pid uint64
+}
+
+func checkInefficient(e *env, in *input, memSize int64, wanted, threshold int) (result, error) {
+	var events []tensorEvent
+	_, err := in.scan(read.Options{Want: read.ID | read.PID | read.AllocID | read.Size | read.Access}, e.table, func(b *read.Batch) error {
+		for i := range b.Rows {
+			if ev, ok := tensorEventOf(&b.Rows[i]); ok {
+				events = append(events, ev)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(events, func(a, b tensorEvent) int { return cmp.Compare(a.id, b.id) })
+	res := &inefficientResult{Blocks: []inefficientBlock{}}
+	marks := make(map[rowKey]string)
+	for _, b := range judgeTensors(events, threshold) {
+		flags := b.flags & wanted
+		if flags == 0 || b.size < memSize {
+			continue
+		}
+		var types []string
+		for i, name := range inefficientTypes {
+			if flags&(early<<i) != 0 {
+				types = append(types, name)
+			}
+		}
+		res.Blocks = append(res.Blocks, inefficientBlock{b.id, b.pid, b.alloc, b.size, types})
+		marks[rowKey{b.id, b.pid}] = strings.Join(types, ",")
+	}
+	say := func(format string, args ...any) { res.lines = append(res.lines, fmt.Sprintf(format, args...)) }
+	if !in.db {
+		say("INFO: Connected to CSV file")
+		say("INFO: CSV file read successfully")
+		say("INFO: Connecting to csv %s to write results", in.path)
+		if err := markCSV(in, marks); err != nil {
+			return nil, err
+		}
+		say("INFO: All results have been successfully written to csv %s", in.path)
+		return res, nil
+	}
+	table, err := markDB(in, e.table, marks)
+	if err != nil {
+		return nil, err
+	}
+	say("INFO: Connected to %s (table: %s)", in.path, table)
+	say("INFO: DB file read successfully")
+	say("INFO: Connecting to database %s to write results", in.path)
+	say("INFO: All results have been successfully written to database %s", in.path)
+	return res, nil
+}
+
+// tensorEvent is a row that the analysis looks at.
+type tensorEvent struct {
+	id    int64
+	pid   uint64
+	alloc uint64
+	size  int64
+	kind  event.Kind
+	start bool // of an OpLaunch; else its end
+	atb   bool // of the ATB framework; else of PTA
+}
+
+func tensorEventOf(r *read.Row) (ev tensorEvent, ok bool) {
+	ev = tensorEvent{id: r.ID, pid: r.PID, alloc: r.AllocID, size: r.Size, kind: r.Kind}
+	switch r.Kind {
+	case event.Malloc, event.Free:
+		ev.atb = r.Pool == event.ATB
+		return ev, r.Pool == event.PTA || r.Pool == event.ATB
+	case event.Access:
+		ev.atb = r.Pool != event.PTA
+		return ev, true
+	case event.OpLaunch:
+		ev.atb = r.Sub == event.AtbStart || r.Sub == event.AtbEnd
+		ev.start = r.Sub == event.AtenStart || r.Sub == event.AtbStart
+		return ev, ev.start || r.Sub == event.AtenEnd || r.Sub == event.AtbEnd
+	}
+	return ev, false
+}
+
+// frame counts the operators of one framework in one process. An event outside of an operator counts as one of its own.
+type frame struct {
+	api        int
+	lastMalloc int // api of the latest operator that allocated; 0: none
+	lastFree   int
+	inOp       bool
+	malloced   bool // within the operator that runs
+	freed      bool
+}
+
+func (f *frame) settle() {
+	if f.malloced {
+		f.lastMalloc = f.api
+	}
+	if f.freed {
+		f.lastFree = f.api
+	}
+	f.malloced, f.freed = false, false
+}
+
+// tensor is a block with what was done to it.
+type tensor struct {
+	rowKey
+	alloc       uint64
+	size        int64
+	born        int // api of its MALLOC
+	firstAccess int // the first with another api; 0: none
+	prev        event.Kind
+	prevAPI     int
+	flags       int
+}
+
+// judgeTensors goes through events in order and gives the tensors that are flagged, in the order of their MALLOC.
+func judgeTensors(events []tensorEvent, threshold int) []*tensor {
+	type frameKey struct {
+		pid uint64
+		atb bool
+	}
+	type tensorKey struct{ pid, alloc uint64 }
+	frames := make(map[frameKey]*frame)
+	tensors := make(map[tensorKey]*tensor)
+	var flagged []*tensor
+	for i := range events {
+		ev := &events[i]
+		f := frames[frameKey{ev.pid, ev.atb}]
+		if f == nil {
+			f = &frame{}
+			frames[frameKey{ev.pid, ev.atb}] = f
+		}
+		if ev.kind == event.OpLaunch {
+			if f.inOp = ev.start; ev.start {
+				f.api++
+			} else {
+				f.settle()
+			}
+			continue
+		}
+		if !f.inOp {
+			f.api++
+		}
+		f.malloced = f.malloced || ev.kind == event.Malloc
+		f.freed = f.freed || ev.kind == event.Free
+		if !f.inOp {
+			f.settle()
+		}
+		key := tensorKey{ev.pid, ev.alloc}
+		t := tensors[key]
+		if ev.kind == event.Malloc && t == nil {
+			tensors[key] = &tensor{rowKey: rowKey{ev.id, ev.pid}, alloc: ev.alloc, size: ev.size, born: f.api, prev: ev.kind, prevAPI: f.api}
+			continue
+		}
+		if t == nil {
+			continue // its first event is no MALLOC: nothing can be said
+		}
+		before := t.flags
+		t.judge(f, ev.kind, threshold)
+		if before == 0 && t.flags != 0 {
+			flagged = append(flagged, t)
+		}
+		t.prev, t.prevAPI = ev.kind, f.api
+		if ev.kind == event.Free {
+			delete(tensors, key)
+		}
+	}
+	slices.SortFunc(flagged, func(a, b *tensor) int { return cmp.Compare(a.id, b.id) })
+	return flagged
+}
+
+func (t *tensor) judge(f *frame, kind event.Kind, threshold int) {
+	switch kind {
+	case event.Access:
+		if t.prev == event.Access && f.api-t.prevAPI > threshold {
+			t.flags |= idle
+		}
+		if t.firstAccess == 0 && f.api != t.born {
+			t.firstAccess = f.api
+		}
+		if f.lastFree != 0 && t.born < f.lastFree && f.lastFree < t.firstAccess {
+			t.flags |= early
+		}
+	case event.Free:
+		if f.lastMalloc != 0 && t.prev == event.Access && t.prevAPI < f.lastMalloc && f.lastMalloc < f.api {
+			t.flags |= late
+		}
+	}
+}
+
+// setAttr gives an Attr cell, in the plain notation, with a key set: at its place if it is there, else behind the others.
+func setAttr(cell []byte, key, value string) []byte {
+	out := []byte{'{'}
+	found := false
+	put := func(k, v []byte) {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, k...), ':'), v...)
+	}
+	read.Attrs(cell, func(k, v []byte) bool {
+		if string(k) == key {
+			found, v = true, []byte(value)
+		}
+		put(k, v)
+		return true
+	})
+	if !found {
+		put([]byte(key), []byte(value))
+	}
+	return append(out, '}')
+}
+
+const inefficientKey = "inefficient_type"
+
+// markOf finds the mark of a row.
+func markOf(cells *read.Cells, marks map[rowKey]string) (string, bool) {
+	if string(cells[read.ColEvent].Text) != "MALLOC" {
+		return "", false
+	}
+	id, ok := whole(bytes.TrimSpace(cells[read.ColID].Text))
+	if !ok {
+		return "", false
+	}
+	pid, err := strconv.ParseUint(string(bytes.TrimSpace(cells[read.ColPID].Text)), 10, 64)
+	if err != nil {
+		pid = read.NoID
+	}
+	mark, ok := marks[rowKey{id, pid}]
+	return mark, ok
+}
+
+func markCSV(in *input, marks map[rowKey]string) error {
+	return replace(in.path, in.path, func(w *bufio.Writer) error {
+		w.WriteString(read.Header + "\r\n")
+		var line []byte
+		sum, err := read.CSVCells(in.path, func(cells *read.Cells) error {
+			if mark, ok := markOf(cells, marks); ok {
+				cells[read.ColAttr].Text = setAttr(cells[read.ColAttr].Text, inefficientKey, mark)
+			}
+			line = line[:0]
+			for i := range cells {
+				if i > 0 {
+					line = append(line, ',')
+				}
+				if text := cells[i].Text; bytes.ContainsAny(text, ",\"\r\n") {
+					line = appendQuoted(line, text)
+				} else {
+					line = append(line, text...)
+				}
+			}
+			_, err := w.Write(append(line, '\r', '\n'))
+			return err
+		})
+		if err == nil && sum.Bad > 0 {
+			err = fmt.Errorf("%s has %d damaged rows, the first %s; nothing was written", in.path, sum.Bad, in.where(sum.Faults[0]))
+		}
+		return err
+	})
+}
+
+// markDB sets the marks in a database and answers the name of its table.
+func markDB(in *input, table string, marks map[rowKey]string) (name string, err error) {
+	conn, err := sqlite.OpenConn(in.path, sqlite.OpenReadWrite)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	if table, _, err = read.DumpTable(conn, table); err != nil {
+		return "", fmt.Errorf("%s: %w", in.path, err)
+	}
+	defer sqlitex.Save(conn)(&err)
+	type found struct {
+		row  int64
+		attr string
+	}
+	var rows []found
+	err = sqlitex.Execute(conn, `SELECT rowid, "ID", "Process Id", "Attr" FROM `+read.Quoted(table)+` WHERE "Event" = 'MALLOC'`, &sqlitex.ExecOptions{
+		ResultFunc: func(st *sqlite.Stmt) error {
+			if mark, ok := marks[rowKey{st.ColumnInt64(1), uint64(st.ColumnInt64(2))}]; ok {
+				attr := setAttr([]byte(st.ColumnText(3)), inefficientKey, mark)
+				rows = append(rows, found{st.ColumnInt64(0), string(read.AppendJSON(nil, attr))})
+			}
+			return nil
+		},
+	})
+	for _, r := range rows {
+		if err != nil {
+			break
+		}
+		err = sqlitex.Execute(conn, "UPDATE "+read.Quoted(table)+` SET "Attr" = ? WHERE rowid = ?`, &sqlitex.ExecOptions{Args: []any{r.attr, r.row}})
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", in.path, err)
+	}
+	return table, nil
+}
