@@ -37,9 +37,8 @@ func TestResolve(t *testing.T) {
 		{"a?b", ""}, {"a*b", ""}, {"a|b", ""}, {"a:b", ""}, {"a😀", ""}, {"a\x00b", ""}, {"a\xffb", ""}, {"a=b", ""},
 		{"/" + strings.Repeat("c", 255), "/" + strings.Repeat("c", 255)},
 		{"/" + strings.Repeat("c", 256), ""},
-		{"/" + strings.Repeat("文", 86), ""}, // 258 bytes
-		{strings.Repeat("/a", 32), strings.Repeat("/a", 32)},
-		{strings.Repeat("/a", 33), ""},
+		{"/" + strings.Repeat("文", 86), ""},                                                                  // 258 bytes
+		{strings.Repeat("/a", 33), strings.Repeat("/a", 33)},                                                 // too deep, which Check tells
 		{strings.Repeat("/"+strings.Repeat("d", 128), 32), strings.Repeat("/"+strings.Repeat("d", 128), 32)}, // 4096 bytes
 		{strings.Repeat("/"+strings.Repeat("d", 129), 32), ""},
 	} {
@@ -83,6 +82,8 @@ func TestCheck(t *testing.T) {
 		{filepath.Join(dangling, "new"), "link to nowhere"},
 		{file, "not a directory"},
 		{filepath.Join(file, "new"), "not a directory"},
+		{strings.Repeat("/a", 32), ""},
+		{strings.Repeat("/a", 33), "33 directories deep; at most 32"},
 	} {
 		err := Check(c.path)
 		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.path)) {
@@ -91,6 +92,9 @@ func TestCheck(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(plain, "new")); err == nil {
 		t.Error("Check has made the directory")
+	}
+	if p, err := Create(dir+strings.Repeat("/a", 32), 1, nil); err == nil || !strings.Contains(err.Error(), "at most 32") {
+		t.Errorf("made %v, %v", p, err)
 	}
 }
 

@@ -39,9 +39,6 @@ func Resolve(path, cwd string) (string, error) {
 		p = filepath.Join(cwd, p)
 	}
 	p = filepath.Clean(p)
-	if n := strings.Count(p, "/"); n > maxDepth {
-		return "", fmt.Errorf("the output path %q is %d directories deep; at most %d are accepted", p, n, maxDepth)
-	}
 	total := 0
 	for _, c := range strings.Split(p, "/") {
 		if len(c) > maxComponent {
@@ -58,6 +55,13 @@ func Resolve(path, cwd string) (string, error) {
 	return p, nil
 }
 
+func checkDepth(p string) error {
+	if n := strings.Count(p, "/"); n > maxDepth {
+		return fmt.Errorf("the output path %q is %d directories deep; at most %d are accepted", p, n, maxDepth)
+	}
+	return nil
+}
+
 func allowed(r rune) bool {
 	switch {
 	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r >= 0x4E00 && r <= 0x9FA5:
@@ -66,9 +70,13 @@ func allowed(r rune) bool {
 	return strings.ContainsRune("./_-~ \t\n\v\f\r", r)
 }
 
-// Check says whether the output tree can be made at path, which comes from Resolve: a path that exists must be a directory,
-// no symbolic link, readable and writable; one that does not exist needs a parent that can be written. Nothing is created.
+// Check says whether the output tree can be made at path, which comes from Resolve: it must not be too deep; a
+// path that exists must be a directory, no symbolic link, readable and writable; one that does not exist needs a parent that
+// can be written. Nothing is created.
 func Check(path string) error {
+	if err := checkDepth(path); err != nil {
+		return err
+	}
 	info, err := os.Lstat(path)
 	if err == nil {
 		switch {

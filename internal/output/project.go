@@ -39,6 +39,9 @@ type Project struct {
 // it. notice gets lines for the user, complete with prefix and without line end ("[msmemscope] Info: create file …"); it is
 // called from whichever goroutine makes the file and may be nil.
 func Create(base string, pid int, notice func(line string)) (*Project, error) {
+	if err := checkDepth(base); err != nil {
+		return nil, err
+	}
 	top, err := openBase(base)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make the output directory %s: %w", base, cause(err))
