@@ -20,7 +20,7 @@ type row struct {
 	event, kind      string
 	name             string
 	pid, tid, device string
-	ptr              string
+	ptr              uint64
 	block            int64 // allocation_id, 0 without
 	size, used       int64 // used -1 without
 	shadow           bool
@@ -40,7 +40,7 @@ func readProject(t testing.TB, dir string) []*dump {
 		t.Fatal(err)
 	}
 	var dumps []*dump
-	ids := map[int64]string{}
+	ids := map[int64]bool{}
 	for _, path := range paths {
 		d, err := readDump(path)
 		if err != nil {
@@ -51,18 +51,18 @@ func readProject(t testing.TB, dir string) []*dump {
 			t.Errorf("%s: %v", path, err)
 		}
 		for _, r := range d.rows {
-			if r.device != "N/A" && ids[r.id] != "" && ids[r.id] != path {
-				t.Errorf("ID %d is in %s and in %s", r.id, ids[r.id], path)
-				break
+			if len(paths) > 1 && r.device != "N/A" {
+				if ids[r.id] {
+					t.Errorf("%s: ID %d is in another file of the process, too", path, r.id)
+					break
+				}
+				ids[r.id] = true
 			}
-			ids[r.id] = path
 		}
 		dumps = append(dumps, d)
 	}
-	for _, name := range []string{"spool"} {
-		if left, _ := filepath.Glob(filepath.Join(dir, "*"+name+"*")); len(left) > 0 {
-			t.Errorf("%s is left over", left)
-		}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*spool*")); len(left) > 0 {
+		t.Errorf("%s is left over", left)
 	}
 	return dumps
 }
@@ -82,7 +82,7 @@ func readDump(path string) (*dump, error) {
 	table := csv.NewReader(in)
 	table.FieldsPerRecord = 12
 	table.ReuseRecord = true
-	table.LazyQuotes = false
+	words := map[string]string{}
 	for {
 		fields, err := table.Read()
 		if err == io.EOF {
@@ -91,7 +91,7 @@ func readDump(path string) (*dump, error) {
 		if err != nil {
 			return nil, err // a torn row is one
 		}
-		r, err := parseRow(fields)
+		r, err := parseRow(fields, words)
 		if err != nil {
 			return nil, fmt.Errorf("row %d: %w: %q", len(d.rows)+1, err, fields)
 		}
@@ -99,11 +99,17 @@ func readDump(path string) (*dump, error) {
 	}
 }
 
-func parseRow(f []string) (row, error) {
-	for i, s := range f {
-		f[i] = strings.Clone(s)
+// parseRow takes the fields of a row apart. words holds the texts that come again and again, so that a row needs none of its own.
+func parseRow(f []string, words map[string]string) (row, error) {
+	word := func(i int) string {
+		w, ok := words[f[i]]
+		if !ok {
+			w = strings.Clone(f[i])
+			words[w] = w
+		}
+		return w
 	}
-	r := row{event: f[1], kind: f[2], name: f[3], pid: f[5], tid: f[6], device: f[7], ptr: f[8], used: -1}
+	r := row{event: word(1), kind: word(2), name: word(3), pid: word(5), tid: word(6), device: word(7), used: -1}
 	var err error
 	if r.id, err = strconv.ParseInt(f[0], 10, 64); err != nil {
 		return r, err
@@ -113,6 +119,9 @@ func parseRow(f []string) (row, error) {
 	}
 	if r.event != "MALLOC" && r.event != "FREE" {
 		return r, nil
+	}
+	if r.ptr, err = strconv.ParseUint(f[8], 0, 64); err != nil || len(f[8]) != 18 {
+		return r, fmt.Errorf("ptr %q", f[8])
 	}
 	attr, ok := strings.CutPrefix(f[9], "{")
 	attr, ok2 := strings.CutSuffix(attr, "}")
@@ -132,8 +141,8 @@ func parseRow(f []string) (row, error) {
 		case "shadow":
 			r.shadow = value == "true"
 		case "addr":
-			if value != r.ptr || len(value) != 18 {
-				return r, fmt.Errorf("addr %s beside Ptr %s", value, r.ptr)
+			if value != f[8] {
+				return r, fmt.Errorf("addr %s beside Ptr %s", value, f[8])
 			}
 		}
 		if to != nil {
@@ -153,10 +162,8 @@ func parseRow(f []string) (row, error) {
 // pools of our targets report the same sum.)
 func (d *dump) check() error {
 	type key struct{ pid, kind string }
-	type block struct {
-		malloc, free row
-	}
-	blocks := map[int64]*block{}
+	type block struct{ malloc, free int32 } // indices of its rows, free -1 before it
+	blocks := map[int64]block{}
 	sums := map[key]int64{}
 	last := row{id: -1}
 	var used error // the first wrong one; it does not hide what else is wrong
@@ -173,25 +180,25 @@ func (d *dump) check() error {
 		}
 		last = r
 		k := key{r.pid, r.kind}
-		b := blocks[r.block]
+		b, known := blocks[r.block]
 		switch r.event {
 		case "MALLOC":
-			if b != nil {
+			if known {
 				return at("allocation_id %d has a MALLOC already", r.block)
 			}
-			blocks[r.block] = &block{malloc: r}
+			blocks[r.block] = block{int32(i), -1}
 			sums[k] += r.size
 		case "FREE":
-			if b == nil {
+			if !known {
 				return at("allocation_id %d has no MALLOC before it", r.block)
 			}
-			if b.free.event != "" {
+			if b.free >= 0 {
 				return at("allocation_id %d has a FREE already", r.block)
 			}
-			if b.malloc.size != r.size || b.malloc.ptr != r.ptr || b.malloc.kind != r.kind {
-				return at("MALLOC of %s %s %d bytes", b.malloc.kind, b.malloc.ptr, b.malloc.size)
+			if m := d.rows[b.malloc]; m.size != r.size || m.ptr != r.ptr || m.kind != r.kind {
+				return at("MALLOC of %s %#x %d bytes", m.kind, m.ptr, m.size)
 			}
-			b.free = r
+			blocks[r.block] = block{b.malloc, int32(i)}
 			sums[k] -= r.size
 		default:
 			continue
@@ -203,8 +210,8 @@ func (d *dump) check() error {
 		}
 	}
 	for id, b := range blocks {
-		if b.free.event == "" {
-			return fmt.Errorf("allocation_id %d (%s %s, %d bytes) has no FREE", id, b.malloc.kind, b.malloc.ptr, b.malloc.size)
+		if m := d.rows[b.malloc]; b.free < 0 {
+			return fmt.Errorf("allocation_id %d (%s %#x, %d bytes) has no FREE", id, m.kind, m.ptr, m.size)
 		}
 	}
 	if used != nil {
