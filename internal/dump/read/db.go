@@ -53,14 +53,15 @@ func dbError(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// DumpTable finds the table that holds the dump, and its columns. table names it; empty: the one of Tables that exists.
+// DumpTable finds the table that holds the dump, and its columns. table names it; empty: the one of Tables that exists. A
+// view does not count: a strange file could make rows without end.
 func DumpTable(conn *sqlite.Conn, table string) (name string, names []string, err error) {
 	candidates := Tables
 	if table != "" {
 		candidates = []string{table}
 	}
 	for _, name := range candidates {
-		err := sqlitex.Execute(conn, "SELECT name FROM pragma_table_info(?)", &sqlitex.ExecOptions{
+		err := sqlitex.Execute(conn, "SELECT c.name FROM sqlite_schema t, pragma_table_info(t.name) c WHERE t.name = ? AND t.type = 'table' AND t.sql NOT LIKE 'create virtual%'", &sqlitex.ExecOptions{
 			Args:       []any{name},
 			ResultFunc: func(st *sqlite.Stmt) error { names = append(names, st.ColumnText(0)); return nil },
 		})
