@@ -1,0 +1,67 @@
+"""Times `msmemscope dump` on one dump, each question beside its Python peer and beside `wc -l`; called by run.sh.
+
+    measure.py PROGRAM DUMP [--no-peers]
+"""
+import os
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def run(*command):
+    """Seconds, and the largest memory in MB."""
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    took = time.perf_counter() - start
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit("%s: exit %d" % (" ".join(command), process.returncode))
+    return took, usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime
+
+
+def best(times, *command):
+    return min(run(*command) for _ in range(times))
+
+
+def middle(path):
+    """Two times in the middle of the dump."""
+    with open(path, "rb") as f:
+        ends = []
+        for place in (0.4, 0.6):
+            f.seek(int(os.path.getsize(path) * place))
+            while True:
+                cells = f.readline().split(b",")
+                if len(cells) > 8 and cells[1] in (b"MALLOC", b"FREE", b"OP_LAUNCH"):
+                    ends.append(cells[4].decode())
+                    break
+    return ends
+
+
+def main(program, dump, peers):
+    size = os.path.getsize(dump)
+    with open(dump, "rb") as f:
+        lines = sum(block.count(b"\n") for block in iter(lambda: f.read(1 << 20), b""))
+    wc = best(5, "wc", "-l", dump)[0]
+    start, end = middle(dump)
+    print("%s: %d lines, %.0f MB; wc -l takes %.3f s" % (os.path.basename(dump), lines, size / 1e6, wc))
+    print("%-18s %8s %8s %12s %8s %8s %10s %8s" % ("question", "s", "cpu s", "rows/s", "MB/s", "MB mem", "x Python", "x wc -l"))
+    for name, words in (("stats", []), ("check", []), ("peak", []), ("curve", ["--bins", "100"]), ("at", [end]),
+                        ("window", [start, end]), ("group", []), ("group-stack", ["--by", "stack"]), ("leak-candidates", []),
+                        ("trend", []), ("oom", []), ("fragmentation", []), ("hal-segments", []), ("kernels", [])):
+        question = "group" if name == "group-stack" else name
+        times = [w for w in words if w.isdigit() and name in ("at", "window")]
+        rest = [w for w in words if w not in times]
+        took, memory, cpu = best(3, program, question, *times, dump, *rest, "--pool", "all") if name in ("group", "at", "window", "leak-candidates") \
+            else best(3, program, question, dump, *rest)
+        ratio = ""
+        if peers:
+            ratio = "%.1f" % (run(sys.executable, os.path.join(HERE, "peer.py"), name, dump, *times)[0] / took)
+        print("%-18s %8.3f %8.3f %12.0f %8.0f %8.0f %10s %8.1f" %
+              (name, took, cpu, lines / took, size / took / 1e6, memory, ratio, took / wc), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], "--no-peers" not in sys.argv[3:])
