@@ -163,6 +163,9 @@ func csvToDB(e *env, in *input, target string) (rows int64, err error) {
 		return rows, err
 	}
 	e.tell(in, sum)
+	if sum.Extra != nil {
+		e.note("columns that a database has no place for were left out: %s", strings.Join(sum.Extra, ", "))
+	}
 	if !sum.Sorted {
 		e.note("%s is not in time order, and so is the database; `dump sort` first", in.path)
 	}

@@ -203,4 +203,17 @@ func TestInefficient(t *testing.T) {
 	if text := string(load(t, back)); !strings.Contains(text, want) || strings.Count(text, "inefficient_type") != 1 {
 		t.Errorf("got:\n%s", text)
 	}
+
+	// What cannot be written back whole is not written.
+	odd := strings.ReplaceAll(string(load(t, "testdata/tensors.csv")), "\n", ",x\n")
+	for content, want := range map[string]string{odd: "has columns that would be lost: x", string(load(t, "testdata/tensors.csv")) + "12,FREE": "has 1 damaged rows"} {
+		path := store(t, "x.csv", []byte(content))
+		stderr.Reset()
+		if status := Main([]string{"check-inefficient", path}, &stdout, &stderr); status != statusFailure || !strings.Contains(stderr.String(), want) {
+			t.Errorf("status %d, %s; want %s", status, stderr.String(), want)
+		}
+		if got := load(t, path); string(got) != content {
+			t.Error("the file was changed all the same")
+		}
+	}
 }

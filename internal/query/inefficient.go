@@ -364,10 +364,15 @@ func markCSV(in *input, marks map[rowKey]string) error {
 			_, err := w.Write(append(line, '\r', '\n'))
 			return err
 		})
-		if err == nil && sum.Bad > 0 {
-			err = fmt.Errorf("%s has %d damaged rows, the first %s; nothing was written", in.path, sum.Bad, in.where(sum.Faults[0]))
+		switch {
+		case err != nil:
+			return err
+		case sum.Bad > 0:
+			return fmt.Errorf("%s has %d damaged rows, the first %s; nothing was written", in.path, sum.Bad, in.where(sum.Faults[0]))
+		case sum.Extra != nil:
+			return fmt.Errorf("%s has columns that would be lost: %s; nothing was written", in.path, strings.Join(sum.Extra, ", "))
 		}
-		return err
+		return nil
 	})
 }
 

@@ -47,7 +47,7 @@ func CSVCells(path string, visit func(*Cells) error) (*Summary, error) {
 		return nil, err
 	}
 	d := &decoder{c.layout, 0}
-	sum := &Summary{Sorted: true}
+	sum := &Summary{Sorted: true, Extra: c.layout.extra}
 	b := &Batch{csv: true}
 	var fields [maxColumns]field
 	for {

@@ -46,6 +46,7 @@ type layout struct {
 	column [maxColumns]uint8 // by field number
 	n      int               // fields of a row
 	native bool              // a row begins with ID,Event,
+	extra  []string          // names that we do not know
 }
 
 // newLayout reads the names of the fields. The error says which columns are missing.
@@ -59,6 +60,7 @@ func newLayout(names []string) (*layout, error) {
 		c, ok := columnOf[strings.ToLower(strings.TrimSpace(name))]
 		if !ok || seen[c] {
 			c = colOther
+			l.extra = append(l.extra, strings.TrimSpace(name))
 		} else {
 			seen[c] = true
 		}

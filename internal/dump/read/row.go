@@ -121,12 +121,13 @@ type Fault struct {
 // Summary is what a scan has seen.
 type Summary struct {
 	Rows      int64
-	Bad       int64   // rows passed over, the truncated one included
-	Faults    []Fault // the first few of them
-	Truncated bool    // the last row is cut off
-	Sorted    bool    // rows are in ascending order of Stamp
-	First     int64   // stamp of the first row, ns
-	Last      int64   // stamp of the last row, ns
+	Bad       int64    // rows passed over, the truncated one included
+	Faults    []Fault  // the first few of them
+	Truncated bool     // the last row is cut off
+	Sorted    bool     // rows are in ascending order of Stamp
+	First     int64    // stamp of the first row, ns
+	Last      int64    // stamp of the last row, ns
+	Extra     []string // columns that we do not know
 }
 
 const keptFaults = 10
