@@ -46,7 +46,7 @@ func CSVCells(path string, visit func(*Cells) error) (*Summary, error) {
 	if err := c.header(); err != nil {
 		return nil, err
 	}
-	d := &decoder{c.layout, 0}
+	d := newDecoder(c.layout, 0)
 	sum := &Summary{Sorted: true, Extra: c.layout.extra}
 	b := &Batch{csv: true}
 	var fields [maxColumns]field

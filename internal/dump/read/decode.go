@@ -8,10 +8,44 @@ import (
 	"memscope/internal/event"
 )
 
-// decoder turns text into rows.
+// decoder turns text into rows. It belongs to one goroutine.
 type decoder struct {
 	*layout
 	want Want
+	plan []step // the columns that are decoded
+
+	pid, tid ident // those of the row before, which mostly are those of the next
+	device   int32
+	deviceAt []byte
+}
+
+// step says which field holds a column.
+type step struct{ field, column uint8 }
+
+// ident is a number with the text that it was read from.
+type ident struct {
+	text  []byte
+	value uint64
+}
+
+func newDecoder(l *layout, want Want) *decoder {
+	d := &decoder{layout: l, want: want}
+	needs := [columns]bool{colID: want&ID != 0, colEvent: true, colType: true, colName: want&Name != 0, colStamp: true, colPID: want&PID != 0, colTID: want&TID != 0,
+		colDevice: want&Device != 0, colPtr: want&Addr != 0, colAttr: want&(AttrText|attrKeys) != 0, colPython: want&Stacks != 0, colC: want&Stacks != 0}
+	for i := range l.n {
+		if c := l.column[i]; c != colOther && needs[c] {
+			d.plan = append(d.plan, step{uint8(i), c})
+		}
+	}
+	return d
+}
+
+// read reads a process or thread id.
+func (n *ident) read(cell []byte) uint64 {
+	if string(cell) != string(n.text) || n.text == nil {
+		n.text, n.value = append(n.text[:0], cell...), id(cell)
+	}
+	return n.value
 }
 
 // rows decodes every row of b.text into b.Rows.
@@ -76,26 +110,25 @@ func (d *decoder) row(r *Row, b *Batch, fields []field) (reason string) {
 	*r = Row{ID: event.Unknown, PID: NoID, TID: NoID, Size: event.Unknown, Used: event.Unknown, Total: event.Unknown,
 		ProcessUsed: event.Unknown, DeviceUsed: event.Unknown, Device: event.DeviceNone, Pool: NoPool}
 	var typ, attr field
-	for i, f := range fields {
+	for _, p := range d.plan {
+		f := fields[p.field]
 		if f.start == f.end {
 			continue
 		}
 		cell := text[f.start:f.end]
-		switch d.column[i] {
+		switch p.column {
 		case colID:
-			if d.want&ID != 0 {
-				v, ok := integer(cell)
-				if !ok {
-					return fmt.Sprintf("ID %q is no number", clip(cell))
-				}
-				r.ID = v
+			v, ok := integer(cell)
+			if !ok {
+				return fmt.Sprintf("ID %q is no number", clip(cell))
 			}
+			r.ID = v
 		case colEvent:
 			r.Kind = kindOf(cell)
 		case colType:
 			typ = f
 		case colName:
-			if d.want&Name != 0 && string(cell) != "N/A" {
+			if string(cell) != "N/A" {
 				r.Name = Span{f.start, f.end}
 			}
 		case colStamp:
@@ -105,31 +138,22 @@ func (d *decoder) row(r *Row, b *Batch, fields []field) (reason string) {
 			}
 			r.Stamp = v
 		case colPID:
-			if d.want&PID != 0 {
-				r.PID = id(cell)
-			}
+			r.PID = d.pid.read(cell)
 		case colTID:
-			if d.want&TID != 0 {
-				r.TID = id(cell)
-			}
+			r.TID = d.tid.read(cell)
 		case colDevice:
-			if d.want&Device != 0 {
-				r.Device = device(cell)
+			if string(cell) != string(d.deviceAt) {
+				d.deviceAt, d.device = append(d.deviceAt[:0], cell...), device(cell)
 			}
+			r.Device = d.device
 		case colPtr:
-			if d.want&Addr != 0 {
-				r.Addr = address(cell)
-			}
+			r.Addr = address(cell)
 		case colAttr:
 			attr = f
 		case colPython:
-			if d.want&Stacks != 0 {
-				r.Python = Span{f.start, f.end}
-			}
+			r.Python = Span{f.start, f.end}
 		case colC:
-			if d.want&Stacks != 0 {
-				r.C = Span{f.start, f.end}
-			}
+			r.C = Span{f.start, f.end}
 		}
 	}
 	if r.Stamp == 0 {
@@ -154,7 +178,7 @@ func (r *Row) kind(typ []byte) {
 }
 
 func (d *decoder) attr(r *Row, b *Batch, f field) {
-	if f.start == f.end || d.want&(attrKeys|AttrText) == 0 {
+	if f.start == f.end {
 		return
 	}
 	if cell := b.text[f.start:f.end]; cell[0] == '{' && isJSON(cell) {

@@ -6,9 +6,18 @@ import (
 	"unicode/utf8"
 )
 
+// isJSON tells the notations apart by what follows the opening brace.
 func isJSON(cell []byte) bool {
-	body := bytes.TrimLeft(cell[1:], " \t\r\n")
-	return len(body) > 0 && body[0] == '"'
+	for _, c := range cell[1:] {
+		switch c {
+		case '"':
+			return true
+		case ' ', '\t', '\r', '\n':
+		default:
+			return false
+		}
+	}
+	return false
 }
 
 // jsonAttrs walks over a flat JSON object. Values that are no strings are handed over as they stand. It stops at the first

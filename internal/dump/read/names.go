@@ -103,7 +103,17 @@ func SubName(s event.Sub) string {
 }
 
 // subOf reads the Event Type column of the events that are no MALLOC or FREE.
-func subOf(b []byte) event.Sub { return subIndex[string(b)] }
+func subOf(b []byte) event.Sub {
+	switch string(b) { // most rows
+	case "ATEN_START":
+		return event.AtenStart
+	case "ATEN_END":
+		return event.AtenEnd
+	case "KERNEL_LAUNCH":
+		return event.Launched
+	}
+	return subIndex[string(b)]
+}
 
 var subIndex = func() map[string]event.Sub {
 	m := make(map[string]event.Sub)

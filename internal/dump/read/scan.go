@@ -38,7 +38,7 @@ func scanCSV(f io.Reader, path string, opt Options, visit func(*Batch) error) (*
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	sum := &Summary{Sorted: true}
-	err := pipeline(c.next, &decoder{c.layout, opt.Want}, func(b *Batch) error {
+	err := pipeline(c.next, func() *decoder { return newDecoder(c.layout, opt.Want) }, func(b *Batch) error {
 		sum.add(b)
 		if opt.Ordered && !sum.Sorted {
 			return &UnsortedError{path}
@@ -53,7 +53,7 @@ func scanCSV(f io.Reader, path string, opt Options, visit func(*Batch) error) (*
 
 // pipeline runs next, which fills batches with text, in one goroutine, decodes on all cores, and hands the batches to
 // visit in order. Batches are used again: no more than a few exist.
-func pipeline(next func(*Batch) error, d *decoder, visit func(*Batch) error) error {
+func pipeline(next func(*Batch) error, decoder func() *decoder, visit func(*Batch) error) error {
 	workers := min(runtime.GOMAXPROCS(0), 8)
 	type job struct {
 		b    *Batch
@@ -87,6 +87,7 @@ func pipeline(next func(*Batch) error, d *decoder, visit func(*Batch) error) err
 	}()
 	for range workers {
 		go func() {
+			d := decoder()
 			for j := range work {
 				d.rows(j.b)
 				j.done <- struct{}{}
