@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +35,7 @@ type client struct {
 
 	ring    *wire.Ring
 	reader  *wire.Reader
+	pending pending
 	decoder *decoder
 	ledger  *ledger.Ledger
 	set     *analysis.Set
@@ -100,7 +102,7 @@ func (c *client) run() {
 func (c *client) drain() {
 	for {
 		if status, _ := c.turn(); status != wire.Ready && !c.reader.Resync() {
-			c.turn() // what Resync has passed over last is released
+			c.apply(math.MaxInt64 - c.session.offset)
 			return
 		}
 	}
@@ -115,17 +117,24 @@ func (c *client) turn() (status wire.Status, moved bool) {
 			break
 		}
 		moved = true
-		c.take(rec)
+		c.pending.add(rec)
 	}
-	hurry := c.reader.Backlog() > c.ring.Size()/8 || c.reader.Waiters() > 0
-	c.dump.flush(c.reader.Safe(monotonic)+c.session.offset, hurry)
+	safe := c.reader.Safe(monotonic)
 	c.reader.Release()
 	c.ring.Beat()
+	c.apply(safe)
 	return status, moved
 }
 
-// take handles one record.
-func (c *client) take(rec wire.Record) {
+// apply handles the records up to a stamp, in the order of time.
+func (c *client) apply(safe int64) {
+	c.pending.take(safe, c.use)
+	hurry := c.reader.Backlog() > c.ring.Size()/8 || c.reader.Waiters() > 0
+	c.dump.flush(safe+c.session.offset, hurry)
+}
+
+// use handles one record.
+func (c *client) use(rec wire.Record) {
 	switch rec.Type() {
 	case wire.TypeUndo:
 		c.ledger.Undo(rec.Free().Addr, uint64(rec.TID()), rec.Head().Stamp+c.session.offset)

@@ -34,10 +34,9 @@ type Reader struct {
 
 	owed bool // space was given back since the last wake
 
-	safe      int64
-	snapshots [maxSnapshots]snapshot // a queue, from first on
-	first     int
-	count     int
+	safe     int64
+	snapshot snapshot
+	threads  [threadSlots]threadStamp
 }
 
 // snapshot says that no record at or behind tail has a stamp ≤ time: the tail was read after the clock.
@@ -46,11 +45,18 @@ type snapshot struct {
 	tail uint64
 }
 
-// maxSnapshots is the length of the queue. Snapshots lie so far apart that it spans a full ring.
-const maxSnapshots = 128
+// threadStamp is the stamp of the last record of a thread, in the slot of its id. Threads that share a slot only make Safe later.
+type threadStamp struct {
+	tid   uint32
+	stamp int64
+}
+
+const threadSlots = 256
 
 // NewReader reads ring from its beginning.
-func NewReader(ring *Ring) *Reader { return &Reader{ring: ring, safe: -1} }
+func NewReader(ring *Ring) *Reader {
+	return &Reader{ring: ring, safe: -1, snapshot: snapshot{time: -1}}
+}
 
 // Next hands out the next record in ring order. The record is a view into the ring, valid until Release.
 func (r *Reader) Next() (Record, Status) {
@@ -64,7 +70,9 @@ func (r *Reader) Next() (Record, Status) {
 		}
 		p := r.ring.at(r.next)
 		r.next += markSize(mark)
-		return Record{p: p, mark: mark}, Ready
+		rec := Record{p: p, mark: mark}
+		r.passed(rec.TID(), rec.Head().Stamp)
+		return rec, Ready
 	}
 	tail := atomic.LoadUint64(&r.ring.Header().Tail)
 	switch {
@@ -116,26 +124,28 @@ func (r *Reader) Backlog() uint64 { return atomic.LoadUint64(&r.ring.Header().Ta
 // Waiters is the number of producers that wait for space.
 func (r *Reader) Waiters() uint32 { return atomic.LoadUint32(&r.ring.Header().Waiters) }
 
+// passed notes that a record was handed out. Its thread had stamped the one before it before it reserved this one, so what
+// lies behind this one has no older stamp.
+func (r *Reader) passed(tid uint32, stamp int64) {
+	slot := &r.threads[tid%threadSlots]
+	if slot.tid == tid {
+		r.safe = max(r.safe, slot.stamp-1)
+	}
+	*slot = threadStamp{tid, stamp}
+}
+
 // Safe says up to which stamp (CLOCK_MONOTONIC ns) every record has been handed out; -1 before anything is known. now reads
-// that clock. Call it after each batch: it takes a snapshot of clock and tail, and answers the newest that has been passed.
+// that clock. Call it after each batch. While records come, it follows from their own stamps at the distance of a record or
+// two of each running thread; when there are no more, it is the time.
 func (r *Reader) Safe(now func() int64) int64 {
-	s := snapshot{time: now()}
-	s.tail = atomic.LoadUint64(&r.ring.Header().Tail)
-	for r.count > 0 && r.snapshots[r.first].tail <= r.next {
-		r.safe = r.snapshots[r.first].time
-		r.first = (r.first + 1) % maxSnapshots
-		r.count--
+	if r.snapshot.tail <= r.next {
+		r.safe = max(r.safe, r.snapshot.time)
+		r.snapshot.time = now()
+		r.snapshot.tail = atomic.LoadUint64(&r.ring.Header().Tail)
+		if r.snapshot.tail <= r.next {
+			r.safe = max(r.safe, r.snapshot.time)
+		}
 	}
-	if s.tail <= r.next {
-		r.safe = s.time
-		return r.safe
-	}
-	// The youngest gives way until it is far enough from the one before.
-	young := func(i int) uint64 { return r.snapshots[(r.first+r.count-i)%maxSnapshots].tail }
-	if r.count < 2 || young(1)-young(2) >= r.ring.size/(maxSnapshots-2) {
-		r.count++
-	}
-	r.snapshots[(r.first+r.count-1)%maxSnapshots] = s
 	return r.safe
 }
 

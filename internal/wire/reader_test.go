@@ -268,40 +268,35 @@ func TestSafe(t *testing.T) {
 	safe(101) // nothing is reserved, so what comes is later
 	safe(102)
 	p.Alloc(1, wire.Alloc{})
-	safe(102) // 103 and the tail behind the first record
-	p.Alloc(1, wire.Alloc{})
-	safe(102) // 104, behind the second
+	safe(102) // 103, and the tail behind the first record
+	p.Alloc(2, wire.Alloc{})
+	safe(102)
 	want(t, r, wire.Ready)
-	p.Alloc(1, wire.Alloc{})
-	safe(103) // passed; 105, behind the third
+	safe(103) // passed; 104, behind the second
 	want(t, r, wire.Ready)
-	safe(104)
-	want(t, r, wire.Ready)
-	safe(107) // everything is passed: now
+	safe(105) // everything is passed: now
 }
 
-// More snapshots than there is room for make the answer coarser, not wrong.
-func TestSafeFarBehind(t *testing.T) {
+// While a record in the making is in the way, the second record of a thread says that what follows is later than its first.
+func TestSafeByThread(t *testing.T) {
 	r, p := newRing(t, wire.MinBytes)
-	clock := int64(0)
-	now := func() int64 { clock++; return clock }
-	const records = 1000
-	for range records {
-		p.Alloc(1, wire.Alloc{})
-		r.Safe(now)
+	records := []struct {
+		tid         uint32
+		stamp, safe int64 // safe: behind it
+	}{{1, 10, -1}, {2, 30, -1}, {1, 20, 9}, {3, 25, 9}, {2, 31, 29}, {1, 40, 29}, {1 + 256, 50, 29}, {1, 60, 29}, {1, 70, 59}}
+	for _, rec := range records {
+		pos := p.Ring.Header().Tail
+		p.Alloc(rec.tid, wire.Alloc{})
+		wiretest.Payload[wire.Head](p, pos).Stamp = rec.stamp
 	}
-	last := int64(-1)
-	for i := range int64(records) {
+	p.Reserve(allocSize)
+	early := func() int64 { return -1 }
+	r.Safe(early)
+	for i, rec := range records {
 		want(t, r, wire.Ready)
-		safe := r.Safe(now)
-		// record i was reserved before the clock read i+1
-		if safe < last || safe > i+1 && i < records-1 {
-			t.Fatalf("safe %d behind record %d, %d before", safe, i, last)
+		if safe := r.Safe(early); safe != rec.safe {
+			t.Errorf("behind record %d: safe %d, want %d", i, safe, rec.safe)
 		}
-		last = safe
-	}
-	if last != clock {
-		t.Errorf("safe %d at the end, the clock says %d", last, clock)
 	}
 }
 
@@ -332,6 +327,7 @@ func TestStorm(t *testing.T) {
 			if a.H.Stamp <= safe {
 				t.Fatalf("stamp %d after %d was called safe", a.H.Stamp, safe)
 			}
+			safe = r.Safe(wiretest.Now)
 			next[rec.TID()]++
 			got++
 			if r.Pending() > 1<<18 {
@@ -368,6 +364,28 @@ func TestShutReleasesWaiters(t *testing.T) {
 	p.Ring.Shut()
 	if <-done {
 		t.Error("a closed ring took a record")
+	}
+}
+
+// A copy is the record, also behind other copies, and whatever becomes of the ring.
+func TestCopy(t *testing.T) {
+	r, p := newRing(t, wire.MinBytes)
+	p.Alloc(7, wire.Alloc{Addr: 0x1000, Size: 5})
+	p.Text(8, wire.TypeMark, 3, 9, "some text")
+	var b []byte
+	var at [2]int
+	for i := range at {
+		rec, _ := r.Next()
+		at[i] = len(b)
+		b = rec.AppendTo(b)
+	}
+	r.Release()
+	a, text := wire.RecordAt(b), wire.RecordAt(b[at[1]:])
+	if a.Type() != wire.TypeAlloc || a.TID() != 7 || a.Alloc().Addr != 0x1000 || a.Alloc().Size != 5 || a.Size() != allocSize {
+		t.Errorf("%+v", *a.Alloc())
+	}
+	if text.Type() != wire.TypeMark || text.TID() != 8 || text.Text().Value != 9 || string(text.TextBytes()) != "some text" {
+		t.Errorf("%+v %q", *text.Text(), text.TextBytes())
 	}
 }
 

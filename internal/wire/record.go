@@ -1,8 +1,11 @@
 package wire
 
-import "unsafe"
+import (
+	"encoding/binary"
+	"unsafe"
+)
 
-// Record is a view of one published record in a ring. It is valid until the Reader's next Release.
+// Record is a view of one published record, in a ring until the Reader's next Release, or in a copy.
 type Record struct {
 	p    unsafe.Pointer
 	mark uint64
@@ -34,6 +37,19 @@ func (r Record) TextBytes() []byte {
 	room := r.Size() - uint64(unsafe.Sizeof(Text{}))
 	n := min(uint64(r.Text().Length), room, TextMax)
 	return unsafe.Slice((*byte)(unsafe.Add(r.p, unsafe.Sizeof(Text{}))), n)
+}
+
+// AppendTo appends a copy of the record to b.
+func (r Record) AppendTo(b []byte) []byte {
+	n := len(b)
+	b = append(b, unsafe.Slice((*byte)(r.p), r.Size())...)
+	binary.NativeEndian.PutUint64(b[n:], r.mark) // the one that was checked, whatever the target has made of it meanwhile
+	return b
+}
+
+// RecordAt is a view of the copy that b begins with. What AppendTo has appended to must have been empty or copies of records.
+func RecordAt(b []byte) Record {
+	return Record{p: unsafe.Pointer(unsafe.SliceData(b)), mark: binary.NativeEndian.Uint64(b)}
 }
 
 func markSize(mark uint64) uint64 {

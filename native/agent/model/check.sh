@@ -78,6 +78,7 @@ second() {
     mutant READY_EARLY RUN "$whole"
     mutant CLOCK_BEFORE_RESERVE SAFE_TIME 'snapped'
     mutant TAIL_BEFORE_CLOCK SAFE_TIME 'snapped'
+    mutant OWN_STAMP SAFE_TIME 'late'
     mutant FREE_AFTER_CALL RUN '!(live)'
     mutant ALLOC_BEFORE_CALL RUN '!(live)'
     mutant NO_RECHECK RUN 'invalid end state'

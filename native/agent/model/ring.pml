@@ -13,7 +13,8 @@
  *   P1  a published record is consumed once, whole, and nothing else is ever consumed: take(), and the end of consumer;
  *   P2  records of the one address come in causal order, ALLOC FREE ALLOC FREE ...: the monitor in take();
  *   P3  safe time: the consumer reads its clock T, then tail; no record at or above that tail has a stamp <= T. Only
- *       "before or after T" matters, so a stamp is one bit, and T is taken once in a run, at any turn;
+ *       "before or after T" matters, so a stamp is one bit, and T is taken once in a run, at any turn. And behind the
+ *       second record of a thread none has an older stamp than its first;
  *   P4  nobody hangs: no invalid end state, although a futex wait has no timeout here;
  *   P5  it ends: no cycle of steps (check.sh searches for non-progress cycles; no state is marked as progress).
  *
@@ -74,6 +75,8 @@ byte published[PRODUCERS]; /* READY stored, counted in the same step */
 byte consumed[PRODUCERS];
 bit sampled, snapped;      /* T was read; tail was read with it */
 byte snap;
+bit stamped[PRODUCERS];    /* the stamp of the thread's last record */
+bit late;                  /* a thread's record follows on one that was stamped after T */
 
 /* ------------------------------------------------------------------------------------------------- producer */
 
@@ -273,6 +276,13 @@ inline take() {
         assert(W(head + 2) / 2 == id_of(m));                        /* P1: whole */
         assert(words_of(m) == 3 || W(head + 3) == DECOY && W(head + 4) == head + 3);
         assert(!(snapped && head >= snap && W(head + 2) % 2 == 0)); /* P3 */
+        assert(!(late && W(head + 2) % 2 == 0));                    /* P3 */
+#ifdef MUTANT_OWN_STAMP
+        late = late || W(head + 2) % 2;
+#else
+        late = late || stamped[who_of(m)];
+#endif
+        stamped[who_of(m)] = W(head + 2) % 2;
         if
         :: type_of(m) == ALLOC -> assert(!live); live = 1           /* P2 */
         :: type_of(m) == FREE -> assert(live); live = 0
