@@ -39,7 +39,7 @@ moments at which a peak counts and the allocations that a total counts.`,
 			}
 			var g *grouping
 			err := e.scan(args, want, func() visitor {
-				g = &grouping{tracker: newTracker(e), by: *by, level: *level, index: make(map[groupKey]int32)}
+				g = &grouping{tracker: newTracker(e), by: *by, level: *level, index: make(map[groupKey]int32), byLabel: make(map[groupKey]int32)}
 				return g.visit
 			})
 			if err != nil {
@@ -55,8 +55,10 @@ type grouping struct {
 	by     string
 	level  int
 	labels interner
-	index  map[groupKey]int32 // owner or stack number to label, with its account
+	index  map[groupKey]int32 // owner or stack number, with its account, to group
 	groups []groupSum
+
+	byLabel map[groupKey]int32 // label, with its account, to group
 }
 
 type groupKey struct{ account, what int32 }
@@ -90,13 +92,13 @@ func (g *grouping) group(account int, b block) *groupSum {
 // place finds or makes the group of a label: two owners that are cut to the same label are one.
 func (g *grouping) place(key groupKey, label string) int32 {
 	n := g.labels.of([]byte(label))
-	for i, s := range g.groups {
-		if s.account == key.account && s.label == n {
-			return int32(i)
-		}
+	i, ok := g.byLabel[groupKey{key.account, n}]
+	if !ok {
+		i = int32(len(g.groups))
+		g.groups = append(g.groups, groupSum{account: key.account, label: n})
+		g.byLabel[groupKey{key.account, n}] = i
 	}
-	g.groups = append(g.groups, groupSum{account: key.account, label: n})
-	return int32(len(g.groups) - 1)
+	return i
 }
 
 func (g *grouping) label(account int, b block) string {

@@ -54,6 +54,7 @@ var questions = []*question{
 	statsQuestion, checkQuestion, sortQuestion, curveQuestion, peakQuestion, atQuestion, windowQuestion, groupQuestion,
 	leakQuestion, trendQuestion, oomQuestion, fragmentationQuestion, segmentsQuestion, kernelsQuestion, convertQuestion,
 	compareQuestion, checkLeaksQuestion, inefficientQuestion,
+	diagnoseQuestion,
 }
 
 func find(name string) *question {

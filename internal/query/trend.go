@@ -14,8 +14,8 @@ var trendQuestion = &question{
 	help: `
 The time is cut into equal parts. A part's floor is the lowest used within it: what every period goes back to. The verdict
 looks at the floors from the second quarter on (the first is warming up):
-  rising    the floor of the last quarter is above that of the second by more than 1 MiB and 2 % of the highest use, and
-            the floors climb in at least 3 of 4 of the steps that change
+  rising    the floor of the last quarter is above that of the second by more than 1 MiB and 2 % of the highest use, a
+            quarter or more of that since the third, and the floors climb in at least 3 of 4 of the steps that change
   steady    it is not
 Rising floors in a framework pool are the strong sign of a leak (algorithm A). A rising total alone (what the pool has
 reserved, algorithm B) is weak: pools keep what they once took.
@@ -124,6 +124,7 @@ const (
 	risingBytes = 1 << 20
 	risingShare = 0.02 // of the highest use
 	climbShare  = 0.75 // of the steps that change
+	lateShare   = 0.25 // of the growth, since the third quarter: what only fills up has stopped by then
 )
 
 // judge reckons the verdict from the bins.
@@ -150,8 +151,9 @@ func (v *trendView) judge(used, total []bin) {
 			v.Changes++
 		}
 	}
+	late := after - lowest(used[2*quarter:n-quarter])
 	v.Rising = v.Growth > risingBytes && float64(v.Growth) > risingShare*float64(highest) &&
-		float64(v.Climbs) >= climbShare*float64(v.Changes)
+		float64(late) >= lateShare*float64(v.Growth) && float64(v.Climbs) >= climbShare*float64(v.Changes)
 	v.TotalGrows = total[n-1].Last > total[quarter].Last
 }
 
