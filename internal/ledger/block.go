@@ -27,7 +27,7 @@ type Block struct {
 	Addr    uint64
 	Size    int64  // bytes
 	AllocID uint64 // allocation_id, from 1
-	last    int64  // stamp of the newest row of this block; the next one is later
+	last    int64  // stamp of the newest row of this block; the next one is later; 0 before there is one
 	Device  int32
 	next    uint32 // slab: next free slot
 	Module  int16

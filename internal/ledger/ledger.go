@@ -1,6 +1,8 @@
-// Package ledger is the one table of live blocks of a process. It takes events in causal order (for each address: the
+// Package ledger is the one table of live blocks of a process. It takes events in the order of time (for each address: the
 // order in which things happened), completes them (allocation id, size and device of what is freed, usage), and passes
-// on what has a row, with the synthetic rows that make every allocation_id have one MALLOC and one FREE.
+// on what has a row, with the synthetic rows that make every allocation_id have one MALLOC and one FREE. The rows are in
+// the order of time, too: none has an older stamp than the one before, and a row of an address has a newer one than the row
+// before it of that address.
 //
 // The rules are those of contract 3.3 and 5.0. Sizes are bytes, stamps are nanoseconds. A Ledger is for one goroutine.
 package ledger
@@ -31,11 +33,13 @@ type Ledger struct {
 
 	seq, allocs, kernels uint64
 
+	last  int64 // stamp of the last row; none is older
+	ended int64 // stamp of the last row that ended a block
+
 	tracing bool      // between START_TRACE and STOP_TRACE
 	stopped int64     // stamp of the STOP_TRACE in force, 0 when there is none
 	pending []pending // ShadowFreed blocks, in the order of their frees
 
-	freed   freedStamps
 	undo    undoSlots
 	pid     uint64
 	scratch event.Event // synthetic rows; here, so that passing its address to the sink does not allocate
@@ -73,6 +77,10 @@ func (l *Ledger) reset() {
 // the framework pools, ProcessUsed and DeviceUsed are the caller's.
 func (l *Ledger) Apply(ev *event.Event) {
 	l.pid = ev.PID
+	if ev.Flags&event.Paused == 0 && len(l.pending) > 0 && ev.Sub != event.StartTrace {
+		// Tracing has gone on before its START_TRACE came to us, or has not quite ended.
+		l.settle()
+	}
 	switch ev.Kind {
 	case event.Malloc:
 		l.malloc(ev)
@@ -104,26 +112,43 @@ func (l *Ledger) Apply(ev *event.Event) {
 	l.emit(ev, nil)
 }
 
+// emit passes on a row, of b if that is not nil, no earlier than the rows before it allow.
 func (l *Ledger) emit(ev *event.Event, b *Block) {
+	ev.Stamp = max(ev.Stamp, l.last)
+	if b != nil {
+		ev.Stamp = max(ev.Stamp, b.last+1)
+		b.last = ev.Stamp
+	}
+	l.last = ev.Stamp
+	if ev.Kind == event.Free || b != nil && b.State == Ghost {
+		l.ended = ev.Stamp
+	}
 	l.seq++
 	ev.Seq = l.seq
 	l.sink(ev, b)
 }
 
+// birth is the stamp of the first row of a block. It is newer than that of the last row that ended a block, which may have
+// been at the same address; whether it was need not be known, since few rows share a stamp.
+func (l *Ledger) birth(stamp int64) int64 {
+	stamp = max(stamp, l.last)
+	if stamp == l.ended {
+		stamp++
+	}
+	return stamp
+}
+
 func (l *Ledger) malloc(ev *event.Event) {
 	paused := ev.Flags&event.Paused != 0
-	if !paused || l.tracing {
-		l.settle()
-	}
 	if id := l.find(ev.Pool, ev.Addr, ev.Device, false); id != 0 {
 		l.evict(id, ev)
 	}
-	ev.Stamp = l.freed.after(place{ev.Pool, ev.Addr}, ev.Stamp)
+	ev.Stamp = l.birth(ev.Stamp)
 	l.allocs++
 	id, b := l.store.take(ev.Stamp)
 	*b = Block{
 		Addr: ev.Addr, Size: ev.Size, AllocID: l.allocs, Kernel: l.kernels, Born: ev.Stamp, TID: ev.TID,
-		last: ev.Stamp, Device: ev.Device, Module: ev.Module, Pool: ev.Pool, Page: ev.Page,
+		Device: ev.Device, Module: ev.Module, Pool: ev.Pool, Page: ev.Page,
 		Flags: ev.Flags & (event.Created | event.Pinned), used: true,
 	}
 	l.add(id, b)
@@ -168,13 +193,12 @@ func (l *Ledger) release(ev *event.Event) {
 	}
 	b := l.store.at(id)
 	if !paused && b.State == ShadowCreated {
-		l.promoteNow(b, ev.Stamp)
+		l.promote(b, l.birth(ev.Stamp))
 	}
 	// Only the driver's frees can fail.
 	if b.Pool == event.HAL {
 		l.undo.remember(ev, id, b)
 	}
-	ev.Stamp = max(ev.Stamp, b.last+1)
 	ev.Size, ev.Device, ev.Module, ev.Page = b.Size, b.Device, b.Module, b.Page
 	ev.Flags |= b.Flags
 	l.remove(id)
@@ -182,7 +206,6 @@ func (l *Ledger) release(ev *event.Event) {
 	case !paused:
 		ev.AllocID = b.AllocID
 		l.fillUsage(ev, b)
-		l.freed.set(b, ev.Stamp)
 		l.emit(ev, b)
 	case b.State == ShadowCreated:
 	case l.tracing: // the thread had not seen yet that tracing is on
@@ -207,11 +230,9 @@ func (l *Ledger) access(ev *event.Event) {
 	}
 	b := l.store.at(id)
 	if b.State == ShadowCreated {
-		l.promoteNow(b, ev.Stamp)
+		l.promote(b, l.birth(ev.Stamp))
 	}
 	ev.Device, ev.AllocID = b.Device, b.AllocID
-	ev.Stamp = max(ev.Stamp, b.last+1)
-	b.last = ev.Stamp
 	l.emit(ev, b)
 }
 
@@ -224,6 +245,7 @@ func (l *Ledger) ghost(ev *event.Event) {
 		Pool: ev.Pool, State: Ghost,
 	}
 	l.fillUsage(ev, &b)
+	ev.Stamp = l.birth(ev.Stamp)
 	l.emit(ev, &b)
 }
 

@@ -178,13 +178,21 @@ func TestRows(t *testing.T) {
 			free hal - 0x1000 @5
 			malloc hal 0 0x1000 10 @5
 			free hal - 0x1000 @4
+			malloc hal 0 0x1000 10 @5
 			malloc hal 0 0x2000 10 @5
+			malloc hal 0 0x3000 10 @10
+			free hal - 0x4000 @10
+			free hal - 0x4000 @10
 		`, `
 			MALLOC hal 0 0x1000 size:10 used:10 id:1 @5
 			FREE hal 0 0x1000 size:10 used:0 id:1 @6
 			MALLOC hal 0 0x1000 size:10 used:10 id:2 @7
 			FREE hal 0 0x1000 size:10 used:0 id:2 @8
-			MALLOC hal 0 0x2000 size:10 used:10 id:3 @5
+			MALLOC hal 0 0x1000 size:10 used:10 id:3 @9
+			MALLOC hal 0 0x2000 size:10 used:20 id:4 @9
+			MALLOC hal 0 0x3000 size:10 used:30 id:5 @10
+			FREE hal - 0x4000 size:0 used:0 id:6 @10
+			FREE hal - 0x4000 size:0 used:0 id:7 @11
 		`},
 		{"exit", `
 			start @1
@@ -196,7 +204,7 @@ func TestRows(t *testing.T) {
 			START @1
 			MALLOC hal 0 0x1000 size:10 used:10 id:1 @2
 			MALLOC pta 0 0x1000 size:10 used:10 total:0 id:2 @9
-			FREE hal 0 0x1000 size:10 id:1 @8 shadow
+			FREE hal 0 0x1000 size:10 id:1 @9 shadow
 			FREE pta 0 0x1000 size:10 id:2 @10 shadow
 			MALLOC hal 0 0x1000 size:10 used:10 id:3 @20
 		`},

@@ -16,7 +16,8 @@ type model struct {
 	rows    []event.Event
 	blocks  []*modelBlock // live, or waiting for the FREE row
 	used    map[accountKey]int64
-	freed   map[place]int64 // stamp of the last FREE row by place
+	last    int64 // stamp of the last row
+	ended   int64 // stamp of the last row that ended a block
 	undo    map[uint64]modelFree
 	tracing bool
 	stopped int64
@@ -37,7 +38,7 @@ type modelFree struct {
 }
 
 func newModel() *model {
-	return &model{used: map[accountKey]int64{}, freed: map[place]int64{}, undo: map[uint64]modelFree{}}
+	return &model{used: map[accountKey]int64{}, undo: map[uint64]modelFree{}}
 }
 
 type accountKey struct {
@@ -47,9 +48,16 @@ type accountKey struct {
 
 func account(p event.Pool, device int32) accountKey { return accountKey{p, device} }
 
+type place struct {
+	pool event.Pool
+	addr uint64
+}
+
 func placeOf(b *Block) place { return place{b.Pool, b.Addr} }
 
 func (m *model) row(kind event.Kind, b *Block, stamp int64, tid uint64, shadow bool) {
+	stamp = max(stamp, m.last, b.last+1)
+	m.last = stamp
 	ev := event.Event{Kind: kind, Pool: b.Pool, Device: b.Device, Addr: b.Addr, Size: b.Size, AllocID: b.AllocID, Stamp: stamp, TID: tid}
 	if shadow {
 		ev.Flags |= event.Shadow
@@ -59,16 +67,22 @@ func (m *model) row(kind event.Kind, b *Block, stamp int64, tid uint64, shadow b
 	}
 	b.last = stamp
 	if kind == event.Free {
-		m.freed[placeOf(b)] = max(m.freed[placeOf(b)], stamp)
+		m.ended = stamp
 	}
 	m.rows = append(m.rows, ev)
 }
 
-func (m *model) after(b *Block, stamp int64) int64 {
-	if f, ok := m.freed[placeOf(b)]; ok {
-		return max(stamp, f+1)
+func (m *model) birth(stamp int64) int64 {
+	stamp = max(stamp, m.last)
+	if stamp == m.ended {
+		stamp++
 	}
 	return stamp
+}
+
+func (m *model) system(sub event.Sub, stamp int64) {
+	m.last = max(m.last, stamp)
+	m.rows = append(m.rows, event.Event{Kind: event.System, Sub: sub, Stamp: m.last})
 }
 
 func (m *model) find(pool event.Pool, device int32, addr uint64, anyDevice bool) (found *modelBlock) {
@@ -101,7 +115,7 @@ func (m *model) settle() {
 		if m.stopped != 0 {
 			stamp = m.stopped + 1
 		}
-		m.row(event.Free, &b.Block, max(stamp, b.last+1), b.freedBy, true)
+		m.row(event.Free, &b.Block, stamp, b.freedBy, true)
 		m.forget(b)
 	}
 }
@@ -124,7 +138,7 @@ func (m *model) promote(b *modelBlock, stamp int64) {
 }
 
 func (m *model) malloc(pool event.Pool, device int32, addr uint64, size, stamp int64, tid uint64, paused bool) {
-	if !paused || m.tracing {
+	if !paused {
 		m.settle()
 	}
 	if old := m.find(pool, device, addr, false); old != nil {
@@ -133,15 +147,15 @@ func (m *model) malloc(pool event.Pool, device int32, addr uint64, size, stamp i
 			if paused && m.stopped != 0 {
 				at = m.stopped + 1
 			}
-			m.row(event.Free, &old.Block, max(at, old.last+1), tid, true)
+			m.row(event.Free, &old.Block, at, tid, true)
 		}
 		m.used[account(pool, device)] -= old.Size
 		m.forget(old)
 	}
 	m.allocs++
 	b := &modelBlock{Block: Block{Pool: pool, Device: device, Addr: addr, Size: size, AllocID: m.allocs, TID: tid}}
-	stamp = m.after(&b.Block, stamp)
-	b.last = stamp
+	stamp = m.birth(stamp)
+	b.Born = stamp
 	m.blocks = append(m.blocks, b)
 	m.used[account(pool, device)] += size
 	if pool == event.PTAWorkspace {
@@ -158,6 +172,9 @@ func (m *model) malloc(pool event.Pool, device int32, addr uint64, size, stamp i
 }
 
 func (m *model) free(pool event.Pool, device int32, addr uint64, stamp int64, tid uint64, paused bool, order uint64) {
+	if !paused {
+		m.settle()
+	}
 	b := m.find(pool, device, addr, device == event.DeviceNone)
 	if b == nil && !m.drop[pool] {
 		b = m.containing(pool, device, addr)
@@ -167,15 +184,12 @@ func (m *model) free(pool event.Pool, device int32, addr uint64, stamp int64, ti
 		if !paused && !m.drop[pool] {
 			m.allocs++
 			ghost := Block{Pool: pool, Device: device, Addr: addr, AllocID: m.allocs}
-			before := m.freed[placeOf(&ghost)]
-			m.row(event.Free, &ghost, stamp, tid, false)
-			m.freed[placeOf(&ghost)] = before // a ghost is not a block that was here
+			m.row(event.Free, &ghost, m.birth(stamp), tid, false)
 		}
 		return
 	}
 	if !paused && b.State == ShadowCreated {
-		m.settle()
-		m.promote(b, m.after(&b.Block, stamp))
+		m.promote(b, m.birth(stamp))
 	}
 	if pool == event.HAL {
 		m.undo[tid] = modelFree{addr: addr, before: b.Block}
@@ -184,7 +198,6 @@ func (m *model) free(pool event.Pool, device int32, addr uint64, stamp int64, ti
 	if pool == event.PTAWorkspace {
 		m.used[account(b.Pool, b.Device)] = max(m.used[account(b.Pool, b.Device)], 0)
 	}
-	stamp = max(stamp, b.last+1)
 	if paused && b.State != ShadowCreated && !m.tracing {
 		b.waits, b.freedAt, b.freedBy, b.BornSeq = true, stamp, tid, order
 		if pool == event.HAL {
@@ -197,10 +210,7 @@ func (m *model) free(pool event.Pool, device int32, addr uint64, stamp int64, ti
 		if !paused {
 			named.Addr = addr // the row keeps the address that the free named
 		}
-		before := m.freed[placeOf(&named)]
 		m.row(event.Free, &named, stamp, tid, paused)
-		m.freed[placeOf(&named)] = before
-		m.freed[placeOf(&b.Block)] = max(m.freed[placeOf(&b.Block)], stamp)
 	}
 	m.forget(b)
 }
@@ -220,6 +230,9 @@ func (m *model) undoFree(addr uint64, tid uint64, stamp int64) {
 	if hadRow && u.waits != nil && slices.Contains(m.blocks, u.waits) {
 		m.forget(u.waits)
 		m.blocks = append(m.blocks, b)
+		if m.stopped == 0 {
+			m.settle()
+		}
 		return
 	}
 	if hadRow {
@@ -229,76 +242,58 @@ func (m *model) undoFree(addr uint64, tid uint64, stamp int64) {
 			b.State = ShadowCreated
 		}
 	}
+	if m.stopped == 0 {
+		m.settle()
+	}
 	m.blocks = append(m.blocks, b)
 	switch {
 	case b.State == ShadowCreated && m.tracing:
-		m.settle()
-		m.promote(b, m.after(&b.Block, stamp))
+		m.promote(b, m.birth(stamp))
 	case hadRow && m.stopped == 0:
-		m.settle()
-		m.row(event.Malloc, &b.Block, m.after(&b.Block, stamp), tid, false)
+		m.row(event.Malloc, &b.Block, m.birth(stamp), tid, false)
 	}
 }
 
 func (m *model) start(stamp int64) {
+	reused := map[place]bool{}
 	for _, b := range m.waiting() {
-		b.freedAt = max(stamp, b.last+1)
-	}
-	reused := map[place]int64{}
-	for _, b := range m.waiting() {
-		reused[placeOf(&b.Block)] = max(reused[placeOf(&b.Block)], b.freedAt)
+		b.freedAt = stamp
+		reused[placeOf(&b.Block)] = true
 	}
 	m.tracing, m.stopped = true, 0
 	m.settle()
-	last := stamp
 	live := slices.Clone(m.blocks)
 	slices.SortFunc(live, func(a, b *modelBlock) int { return cmp.Compare(a.AllocID, b.AllocID) })
-	for _, b := range live {
-		if b.State == ShadowCreated {
-			at := stamp
-			if f, ok := reused[placeOf(&b.Block)]; ok {
-				at = f + 1
+	for _, again := range []bool{false, true} {
+		for _, b := range live {
+			if b.State != ShadowCreated || reused[placeOf(&b.Block)] != again {
+				continue
+			}
+			at := max(stamp, b.Born)
+			if again {
+				at = m.birth(stamp)
 			}
 			m.promote(b, at)
-			last = max(last, at)
 		}
 	}
-	m.rows = append(m.rows, event.Event{Kind: event.System, Sub: event.StartTrace, Stamp: last})
+	m.system(event.StartTrace, stamp)
 }
 
 func (m *model) stop(stamp int64) {
-	m.rows = append(m.rows, event.Event{Kind: event.System, Sub: event.StopTrace, Stamp: stamp})
-	m.tracing = false
-	if m.stopped == 0 {
-		m.stopped = stamp
-	}
+	m.settle()
+	m.system(event.StopTrace, stamp)
+	m.tracing, m.stopped = false, m.last
 }
 
 func (m *model) exit(stamp int64) {
+	m.settle()
 	if m.stopped != 0 {
 		stamp = m.stopped + 1
 	}
-	type due struct {
-		b     *modelBlock
-		stamp int64
-		tid   uint64
-	}
-	var rows []due
-	for _, b := range m.waiting() {
-		at := b.freedAt
-		if m.stopped != 0 {
-			at = stamp
-		}
-		rows = append(rows, due{b, max(at, b.last+1), b.freedBy})
-	}
-	live := slices.DeleteFunc(slices.Clone(m.blocks), func(b *modelBlock) bool { return b.waits || b.State == ShadowCreated })
+	live := slices.DeleteFunc(slices.Clone(m.blocks), func(b *modelBlock) bool { return b.State == ShadowCreated })
 	slices.SortFunc(live, func(a, b *modelBlock) int { return cmp.Compare(a.AllocID, b.AllocID) })
 	for _, b := range live {
-		rows = append(rows, due{b, max(stamp, b.last+1), b.TID})
-	}
-	slices.SortStableFunc(rows, func(a, b due) int { return cmp.Compare(a.stamp, b.stamp) })
-	for _, r := range rows {
-		m.row(event.Free, &r.b.Block, r.stamp, r.tid, true)
+		m.row(event.Free, &b.Block, stamp, b.TID, true)
 	}
 	m.blocks = nil
 }
@@ -310,22 +305,11 @@ type random struct{ *rand.Rand }
 
 func (r random) next(n int) int { return r.IntN(n) }
 
-// addresses are bases for blocks, 64 bytes apart, whose places in freedStamps differ, so that the ledger forgets none of
-// them.
+// addresses are bases for blocks, 64 bytes apart.
 func addresses(n int) []uint64 {
-	taken := map[uint32]bool{}
-	var out []uint64
-	for a := uint64(0x1000); len(out) < n; a += 64 {
-		free := true
-		for p := range event.Pools {
-			free = free && !taken[hash(p, a)%recentSlots]
-		}
-		if free {
-			for p := range event.Pools {
-				taken[hash(p, a)%recentSlots] = true
-			}
-			out = append(out, a)
-		}
+	out := make([]uint64, n)
+	for i := range out {
+		out[i] = 0x1000 + 64*uint64(i)
 	}
 	return out
 }
@@ -408,32 +392,49 @@ func history(t *testing.T, src source, events int, addrs []uint64) {
 	}
 	l.Exit(stamp)
 	m.exit(stamp)
-	first := checked
 	compare("exit")
-	verify(t, got, first)
+	verify(t, got)
 }
 
 func tail(rows []event.Event, from int) []event.Event { return rows[min(from, len(rows)):] }
 
-// verify checks what holds for the rows of any history: each allocation_id has one MALLOC and one FREE of the same size, in
-// this order of time, ghosts aside; at one place no row has the stamp of the one before; the rows of the exit ascend.
-func verify(t *testing.T, rows []event.Event, exit int) {
+// verify checks what holds for the rows of any history: their stamps ascend, at one place on one device strictly; each
+// allocation_id has one MALLOC and one FREE of the same size, in this order, ghosts aside.
+func verify(t *testing.T, rows []event.Event) {
 	t.Helper()
-	type life struct{ mallocs, frees, size, stamp int64 }
+	type life struct {
+		mallocs, frees, size int64
+		addr                 uint64
+	}
+	type site struct {
+		place
+		device int32
+	}
 	lives := map[uint64]*life{}
-	for i, ev := range rows {
+	newest := map[site]int64{}
+	last := int64(0)
+	for _, ev := range rows {
+		if ev.Stamp < last {
+			t.Fatalf("@%d follows @%d", ev.Stamp, last)
+		}
+		last = ev.Stamp
 		if ev.AllocID == 0 {
 			continue
 		}
 		b := lives[ev.AllocID]
 		if b == nil {
-			b = &life{}
+			b = &life{addr: ev.Addr}
 			lives[ev.AllocID] = b
 		}
+		at := site{place{ev.Pool, b.addr}, ev.Device}
+		if ev.Stamp <= newest[at] {
+			t.Fatalf("allocation %d: @%d, but the row before it at 0x%x is @%d", ev.AllocID, ev.Stamp, b.addr, newest[at])
+		}
+		newest[at] = ev.Stamp
 		switch ev.Kind {
 		case event.Malloc:
 			b.mallocs++
-			b.size, b.stamp = ev.Size, ev.Stamp
+			b.size = ev.Size
 			if b.frees != 0 {
 				t.Fatalf("allocation %d: FREE before MALLOC", ev.AllocID)
 			}
@@ -441,12 +442,9 @@ func verify(t *testing.T, rows []event.Event, exit int) {
 			b.frees++
 			if b.mallocs == 0 && ev.Size == 0 && ev.Flags&event.Shadow == 0 { // a ghost
 				b.mallocs = 1
-			} else if ev.Size != b.size || ev.Stamp <= b.stamp {
-				t.Fatalf("allocation %d: MALLOC %d bytes @%d, FREE %d bytes @%d", ev.AllocID, b.size, b.stamp, ev.Size, ev.Stamp)
+			} else if ev.Size != b.size {
+				t.Fatalf("allocation %d: MALLOC %d bytes, FREE %d bytes", ev.AllocID, b.size, ev.Size)
 			}
-		}
-		if i > exit && rows[i-1].Stamp > ev.Stamp {
-			t.Fatalf("exit: @%d follows @%d", ev.Stamp, rows[i-1].Stamp)
 		}
 	}
 	for id, b := range lives {

@@ -104,8 +104,8 @@ func TestShadow(t *testing.T) {
 			MALLOC hal 0 0x1000 size:10 used:10 id:1 @2
 			STOP @5
 			FREE hal 0 0x1000 size:10 id:1 @12 shadow
-			MALLOC hal 0 0x1000 size:20 id:2 @13 shadow
 			MALLOC hal 0 0x2000 size:20 id:3 @12 shadow
+			MALLOC hal 0 0x1000 size:20 id:2 @13 shadow
 			START @13
 			FREE hal 0 0x1000 size:20 used:20 id:2 @14
 		`},
@@ -150,7 +150,21 @@ func TestShadow(t *testing.T) {
 			MALLOC hal 0 0x1000 size:10 used:10 id:1 @2
 			STOP @5
 			STOP @8
+			FREE hal 0 0x1000 size:10 id:1 @9 shadow
+		`},
+		{"freed between two stops", `
+			start @1
+			malloc hal 0 0x1000 10 @2
+			stop @5
+			free hal - 0x1000 @7 paused
+			stop @8
+			exit @20
+		`, `
+			START @1
+			MALLOC hal 0 0x1000 size:10 used:10 id:1 @2
+			STOP @5
 			FREE hal 0 0x1000 size:10 id:1 @6 shadow
+			STOP @8
 		`},
 		{"an unmatched free while paused", `
 			free pta - 0x1000 @1 paused
@@ -199,7 +213,7 @@ func TestShadow(t *testing.T) {
 			STOP @3
 			MALLOC hal 0 0x2000 size:20 used:30 id:2 @4
 			MALLOC pta 0 0x1000 size:5 used:5 total:0 id:3 @5
-			FREE hal 0 0x1000 size:10 id:1 @4 shadow
+			FREE hal 0 0x1000 size:10 id:1 @5 shadow
 			FREE hal 0 0x2000 size:20 id:2 @5 shadow
 			FREE pta 0 0x1000 size:5 id:3 @6 shadow
 		`},
@@ -392,31 +406,4 @@ func TestLiveSince(t *testing.T) {
 		t.Errorf("0x%x is found, though nothing near it is that young", b.Addr)
 		return true
 	})
-}
-
-func TestHorizon(t *testing.T) {
-	l := New(func(*event.Event, *Block) {})
-	for _, c := range []struct {
-		script string
-		want   int64
-	}{
-		{"malloc hal 0 0x1000 10 @1", 100},
-		{"start @2", 100},
-		{"stop @5", 5},
-		{"free hal - 0x1000 @8 paused", 5},
-		{"start @9", 100},
-	} {
-		run(t, l, c.script)
-		if got := l.Horizon(100); got != c.want {
-			t.Errorf("after %q: %d, want %d", c.script, got, c.want)
-		}
-	}
-	if got := l.Horizon(7); got != 7 {
-		t.Errorf("safe 7: %d", got)
-	}
-	l = New(func(*event.Event, *Block) {})
-	run(t, l, "malloc hal 0 0x1000 10 @1\nfree hal - 0x1000 @8 paused")
-	if got := l.Horizon(100); got != 7 {
-		t.Errorf("a free that waits without a stop: %d, want 7", got)
-	}
 }

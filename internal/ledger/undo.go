@@ -6,47 +6,7 @@ import (
 	"memscope/internal/event"
 )
 
-const recentSlots = 1024
-
-// freedStamps remembers the stamps of recent FREE rows, so that an allocation at the same place and, for a coarse
-// clock, at the same time, gets a later one. A free and the allocation after it that have one stamp are neighbours in
-// time, so a small cache that forgets on collision is enough. Devices are not told apart: at worst a stamp is 1 ns off.
-type freedStamps struct{ slots []freedStamp }
-
-type freedStamp struct {
-	place
-	stamp int64
-}
-
-// place is where a block can be.
-type place struct {
-	pool event.Pool
-	addr uint64
-}
-
-func (f *freedStamps) slot(p place) *freedStamp {
-	if f.slots == nil {
-		f.slots = make([]freedStamp, recentSlots)
-	}
-	return &f.slots[hash(p.pool, p.addr)%recentSlots]
-}
-
-func (f *freedStamps) set(b *Block, stamp int64) {
-	p := place{b.Pool, b.Addr}
-	s := f.slot(p)
-	if s.place == p {
-		stamp = max(stamp, s.stamp)
-	}
-	*s = freedStamp{p, stamp}
-}
-
-// after returns stamp, or a later one if a block of the same place was freed at stamp or later.
-func (f *freedStamps) after(p place, stamp int64) int64 {
-	if s := f.slot(p); s.stamp >= stamp && s.place == p {
-		return s.stamp + 1
-	}
-	return stamp
-}
+const undoCount = 1024
 
 // undoSlots remembers the last driver free of each thread until that thread frees again, since only then is it known
 // to have succeeded. A thread's slot follows from its id; two threads that share one are 1024 ids apart, and only the
@@ -62,9 +22,9 @@ type undoSlot struct {
 
 func (u *undoSlots) remember(ev *event.Event, id uint32, b *Block) {
 	if u.slots == nil {
-		u.slots = make([]undoSlot, recentSlots)
+		u.slots = make([]undoSlot, undoCount)
 	}
-	u.slots[ev.TID%recentSlots] = undoSlot{block: *b, addr: ev.Addr, tid: ev.TID, id: id}
+	u.slots[ev.TID%undoCount] = undoSlot{block: *b, addr: ev.Addr, tid: ev.TID, id: id}
 }
 
 func (u *undoSlots) forget(tid uint64) {
@@ -77,7 +37,7 @@ func (u *undoSlots) find(tid uint64) *undoSlot {
 	if u.slots == nil {
 		return nil
 	}
-	if s := &u.slots[tid%recentSlots]; s.tid == tid && s.id != 0 {
+	if s := &u.slots[tid%undoCount]; s.tid == tid && s.id != 0 {
 		return s
 	}
 	return nil
@@ -111,18 +71,20 @@ func (l *Ledger) Undo(addr, tid uint64, stamp int64) {
 			b.State = ShadowCreated
 		}
 	}
+	if l.stopped == 0 {
+		l.settle()
+	}
+	stamp = l.birth(stamp)
 	id, p := l.store.take(stamp)
 	*p = b
 	l.add(id, p)
 	switch {
 	case p.State == ShadowCreated && l.tracing:
-		l.promoteNow(p, stamp)
+		l.promote(p, stamp)
 	case hadRow && l.stopped == 0:
-		l.settle()
-		p.last = l.freed.after(place{b.Pool, b.Addr}, stamp)
 		l.scratch = event.Event{
 			Kind: event.Malloc, Pool: b.Pool, Flags: b.Flags, Page: b.Page, Module: b.Module, Device: b.Device,
-			Stamp: p.last, PID: l.pid, TID: tid, Addr: b.Addr, Size: b.Size, AllocID: b.AllocID,
+			Stamp: stamp, PID: l.pid, TID: tid, Addr: b.Addr, Size: b.Size, AllocID: b.AllocID,
 			Total: event.Unknown, ProcessUsed: event.Unknown, DeviceUsed: event.Unknown,
 		}
 		l.fillUsage(&l.scratch, p)
