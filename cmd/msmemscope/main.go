@@ -2,7 +2,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 
 	"memscope/internal/cli"
@@ -16,13 +15,8 @@ func run() int {
 	if os.Args[0] == session.ProcessName {
 		return session.Main()
 	}
-	dir, err := os.Getwd()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "[msmemscope] Error: the working directory: %v.\n", err)
-		return 1
-	}
 	program := cli.Program{
-		Stdout: os.Stdout, Stderr: os.Stderr, Dir: dir, Run: launch.Run, Recover: recoverDump,
+		Stdout: os.Stdout, Stderr: os.Stderr, Dir: os.Getwd, Run: launch.Run, Recover: recoverDump,
 	}
 	return program.Main(os.Args[1:])
 }

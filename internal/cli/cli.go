@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -23,7 +24,7 @@ var version = "unversioned"
 // Program is what a command line works with.
 type Program struct {
 	Stdout, Stderr io.Writer
-	Dir            string // working directory, for relative paths
+	Dir            func() (string, error) // tells the working directory, for a relative output path
 
 	// Run starts a program under collection and returns the status to exit with.
 	Run func(cfg config.Config, program []string) int
@@ -33,28 +34,39 @@ type Program struct {
 
 // Main does what the words after the program name ask for and returns the exit status.
 func (p *Program) Main(words []string) int {
-	if question := dumpQuestion(words); question != nil {
-		return question(p, words[2:])
-	}
 	req, err := parse(words, p.Dir)
+	if noDir := (*noDirectoryError)(nil); errors.As(err, &noDir) {
+		p.fail(err)
+		return statusFailure
+	}
 	if err != nil {
-		return p.usageError(err)
+		return p.usageError(usage, err)
 	}
 	switch req.action {
 	case showHelp:
 		return p.print(help())
 	case showVersion:
 		return p.print(fmt.Sprintf("msmemscope %s\n", version))
+	case askDump:
+		return p.dump(req.program)
 	}
 	for _, notice := range req.notices {
 		p.warn(notice)
 	}
+	outputErr := output.Check(req.config.OutputPath)
+	if req.action == compareDumps && outputErr != nil {
+		p.fail(outputErr)
+		return statusFailure
+	}
 	// Said before the work begins, but no reason to refuse it: the report needs no disk.
-	if err := output.Check(req.config.OutputPath); err != nil {
-		p.fail(fmt.Errorf("%w; the program is run, there will be a report but no dump", err))
+	if outputErr != nil {
+		p.fail(fmt.Errorf("%w; the program is run, there will be a report but no dump", outputErr))
 	}
 	for _, risk := range output.Risks(req.config.OutputPath) {
 		p.warn(risk)
+	}
+	if req.action == compareDumps {
+		return p.compare(req)
 	}
 	return p.Run(req.config, req.program)
 }
@@ -68,7 +80,7 @@ func (p *Program) print(text string) int {
 	return statusOK
 }
 
-func (p *Program) usageError(err error) int {
+func (p *Program) usageError(usage string, err error) int {
 	io.WriteString(p.Stderr, usage)
 	p.fail(err)
 	return statusUsage
@@ -77,31 +89,3 @@ func (p *Program) usageError(err error) int {
 func (p *Program) fail(err error) { fmt.Fprintf(p.Stderr, "[msmemscope] Error: %v\n", err) }
 
 func (p *Program) warn(text string) { fmt.Fprintf(p.Stderr, "[msmemscope] Warn: %s\n", text) }
-
-// dumpQuestions are the offline commands: `msmemscope dump QUESTION …`.
-var dumpQuestions = map[string]func(*Program, []string) int{
-	"recover": (*Program).recover,
-}
-
-// dumpQuestion returns the offline command that the words ask for, or nil: `dump` without a question of ours is a
-// program of the user's like any other.
-func dumpQuestion(words []string) func(*Program, []string) int {
-	if len(words) < 2 || words[0] != "dump" {
-		return nil
-	}
-	return dumpQuestions[words[1]]
-}
-
-func (p *Program) recover(args []string) int {
-	if len(args) > 0 && args[0] == "--" {
-		args = args[1:]
-	}
-	if len(args) != 1 {
-		return p.usageError(fmt.Errorf("dump recover takes one directory, but has %d words", len(args)))
-	}
-	if err := p.Recover(args[0], p.Stdout); err != nil {
-		p.fail(err)
-		return statusFailure
-	}
-	return statusOK
-}

@@ -31,7 +31,7 @@ func call(t *testing.T, words ...string) result {
 	var r result
 	var stdout, stderr bytes.Buffer
 	p := Program{
-		Stdout: &stdout, Stderr: &stderr, Dir: t.TempDir(),
+		Stdout: &stdout, Stderr: &stderr, Dir: func() (string, error) { return t.TempDir(), nil },
 		Run: func(cfg config.Config, program []string) int {
 			r.config, r.program = &cfg, program
 			return 42
@@ -52,6 +52,8 @@ func call(t *testing.T, words ...string) result {
 
 func TestWrongCommandLines(t *testing.T) {
 	long := strings.Repeat("a", 5000)
+	const accepted = "accepted: --compare --input-path=A,B"
+	const beforeDump = "dump stands in first place, its options come after it; put -- before a program that is called dump"
 	for _, c := range []struct {
 		name  string
 		words []string
@@ -91,9 +93,11 @@ func TestWrongCommandLines(t *testing.T) {
 		{"analysis, decompose", []string{"--analysis=decompose", "p"}, "--analysis=decompose is not in this version yet; accepted: leaks, none"},
 		{"analysis, inefficient", []string{"--analysis=inefficient", "p"}, "--analysis=inefficient is not in this version yet; accepted: leaks, none"},
 		{"analysis, host-leaks", []string{"--analysis=host-leaks", "p"}, "--analysis=host-leaks is not in this version yet; accepted: leaks, none"},
-		{"level", []string{"--level=2", "p"}, `--level does not know "2"; accepted: op`},
-		{"level, kernel", []string{"--level=op,kernel", "p"}, "--level=kernel is not in this version yet; accepted: op"},
-		{"level, 1", []string{"--level=1", "p"}, "--level=1 is not in this version yet; accepted: op"},
+		{"level", []string{"--level=2", "p"}, `--level does not know "2"; accepted: op; for --compare also kernel`},
+		{"level, kernel", []string{"--level=op,kernel", "p"}, "--level=kernel is not in this version yet, but for --compare; accepted: op"},
+		{"level, 1", []string{"--level=1", "p"}, "--level=kernel is not in this version yet, but for --compare; accepted: op"},
+		{"level, kernel after the program", []string{"p", "--level=kernel"}, "--level=kernel is not in this version yet, but for --compare; " +
+			"accepted: op (put -- before the program to pass --level=kernel to it)"},
 		{"device, empty", []string{"--device=", "p"}, "--device names no device; accepted: npu, npu:<id> with id 0-31, cpu"},
 		{"device, only commas", []string{"--device=,，", "p"}, "--device names no device; accepted: npu, npu:<id> with id 0-31, cpu"},
 		{"device, unknown", []string{"--device=test", "p"}, `--device does not know "test"; accepted: npu, npu:<id> with id 0-31, cpu`},
@@ -122,8 +126,19 @@ func TestWrongCommandLines(t *testing.T) {
 		{"steps", []string{"--steps=3", "p"}, "--steps is not in this version yet"},
 		{"call-stack", []string{"--call-stack", "c:3", "p"}, "--call-stack is not in this version yet"},
 		{"watch", []string{"--watch=,end", "p"}, "--watch is not in this version yet"},
-		{"compare", []string{"--compare", "--input-path=a,b"}, "--compare is not in this version yet"},
-		{"input-path", []string{"-i", "a,b"}, "--input-path is not in this version yet"},
+		{"compare alone", []string{"--compare"}, "--compare takes two dumps, but --input-path names 0; " + accepted},
+		{"compare, one input", []string{"--compare", "--input-path=a,"}, "--compare takes two dumps, but --input-path names 1; " + accepted},
+		{"compare, three inputs", []string{"--input-path=a，b", "--compare", "-i", "c"},
+			"--compare takes two dumps, but --input-path names 3; " + accepted},
+		{"compare, a program", []string{"--compare", "--input-path=a,b", "p"}, `--compare runs no program, but there is "p"`},
+		{"compare, a program behind --", []string{"--compare", "--input-path=a,b", "--", "p"}, `--compare runs no program, but there is "p"`},
+		{"compare, no level", []string{"--compare", "--input-path=a,b", "--level="}, "--level names no level; --compare takes op, kernel, or both"},
+		{"input-path alone", []string{"-i", "a,b"}, "--input-path works only with --compare"},
+		{"input-path and a program", []string{"--input-path=a,b", "p"}, "--input-path works only with --compare"},
+		{"input-path after the program", []string{"p", "--input-path=a"},
+			"--input-path works only with --compare (put -- before the program to pass --input-path=a to it)"},
+		{"option before dump", []string{"-q", "dump", "recover", "x"}, beforeDump},
+		{"compare before dump", []string{"--compare", "dump"}, beforeDump},
 		{"pid", []string{"--pid=7"}, "--pid is not in this version yet"},
 		{"command", []string{"--command=stop"}, "--command is not in this version yet"},
 		{"host-leak-mode", []string{"--host-leak-mode=event", "p"}, "--host-leak-mode is not in this version yet"},
@@ -136,7 +151,6 @@ func TestWrongCommandLines(t *testing.T) {
 			`--device does not know "cuda:0"; accepted: npu, npu:<id> with id 0-31, cpu (put -- before the program to pass --device=cuda:0 to it)`},
 		{"later option after the program", []string{"python3", "t.py", "--steps=3"},
 			"--steps is not in this version yet (put -- before the program to pass --steps=3 to it)"},
-		{"dump recover without a directory", []string{"dump", "recover"}, "dump recover takes one directory, but has 0 words"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := call(t, c.words...)
@@ -248,24 +262,5 @@ func TestHelpOnAFullDisk(t *testing.T) {
 	p := Program{Stdout: full, Stderr: &stderr}
 	if status := p.Main([]string{"--help"}); status != 1 || !strings.Contains(stderr.String(), "no space left") {
 		t.Errorf("status %d, stderr %q", status, stderr.String())
-	}
-}
-
-func TestDump(t *testing.T) {
-	if r := call(t, "dump", "recover", "dir"); r.status != 0 || r.recovered != "dir" || r.stdout != "recovered\n" {
-		t.Errorf("%+v", r)
-	}
-	if r := call(t, "dump", "recover", "--", "-dir"); r.recovered != "-dir" {
-		t.Errorf("%+v", r)
-	}
-	r := call(t, "dump", "recover", "broken")
-	if r.status != 1 || r.stderr != "[msmemscope] Error: broken: no spool here\n" {
-		t.Errorf("%+v", r)
-	}
-	// Everything else in first place is the user's program, dump too.
-	for _, words := range [][]string{{"dump"}, {"dump", "tables"}, {"--", "dump", "recover", "x"}, {"-q", "dump", "recover", "x"}} {
-		if r := call(t, words...); r.status != 42 || r.program[0] != "dump" || r.recovered != "" {
-			t.Errorf("%q: %+v", words, r)
-		}
 	}
 }

@@ -13,8 +13,10 @@ const usage = `Usage: msmemscope [options] <program> [arguments]
 
 const helpHead = `Usage: msmemscope [options] <program> [arguments]
        msmemscope [options] -- <program> [arguments]
+       msmemscope --compare --input-path=A,B [--level=op|kernel]
+       msmemscope dump <question> [options] <file or directory>...
        msmemscope dump recover <directory>
-       source msmemscope --load-api-env[=npu|host]
+       source msmemscope --load-api-env
        source msmemscope --unload-api-env
 
 Runs a program, records where it allocates and frees memory of Ascend NPUs, reports
@@ -25,32 +27,44 @@ const helpTail = `
 Options stand before the program. After it, only --name=value with the full name of an
 option above is still taken (with a notice); -- ends that, too. Long names may be
 abbreviated while they stay unambiguous. Lists are separated by , or ，. The last
-of several equal options counts.
+of several equal options counts, but --input-path adds to those before.
 
 Offline:
-  dump recover DIR         finish the dump of a run that was cut off; DIR is its
-                           msmemscope_<pid>_<time>_ascend directory
+  dump QUESTION ...          answer a question about dumps; dump --help lists them
+  dump recover DIR           finish the dump of a run that was cut off; DIR is its
+                             msmemscope_<pid>_<time>_ascend directory or the output path
+  The word dump is ours: a program of that name is run as ./dump, or after --.
 
 Sourced, in bash or zsh:
-  --load-api-env[=npu|host]  prepare this shell, so that programs started from it carry
-                             the hooks (default npu)
+  --load-api-env[=npu]       prepare this shell, so that programs started from it carry
+                             the hooks (default npu). They record when they start the
+                             collection themselves, for which the Python module of a later
+                             version is needed; until then only msmemscope records
   --unload-api-env           undo it; do that when the work is done
 
 Environment:
   ASCEND_HOME_PATH           CANN, where the real libraries are looked for
   ASCEND_RT_VISIBLE_DEVICES  read to tell which card a device number means
-  MSMEMSCOPE_RING_BYTES      bytes of the event buffer of each process
-                             (default: a share of 200 MB)
+  LD_PRELOAD_PATH            where our libraries are (default: lib64 beside bin)
+  MSMEMSCOPE_RING_BYTES      bytes of the event buffer of each process, 1048576 to
+                             1073741824 (default: a share of 200 MB)
+
+Not in this version yet, and refused by name: --steps, --call-stack, --watch, --pid,
+--command, --host-leak-mode, --block-size-threshold, --sample-rate, --load-api-env=host,
+--events=access|traceback, --analysis=decompose|inefficient|oom|host-leaks, --format=db,
+--level=kernel for a program.
 
 Exit status: that of the program, 128 + signal when it was killed, 127 when it was not
-found, 126 when it could not be executed; 2 for a wrong command line.
+found, 126 when it could not be executed; 2 for a wrong command line, 1 when an offline
+command fails.
 
 Examples:
   msmemscope bash train.sh
   msmemscope --analysis=leaks --events=alloc,free --output-path=/home/user/output bash train.sh
   msmemscope --device=npu:0,npu:2 -- python3 train.py --lr 1
-  msmemscope --collect-mode=deferred -- python3 train.py
-  msmemscope dump recover memscopeDumpResults/msmemscope_4711_20260101120000_ascend
+  msmemscope --compare --input-path=before,after --level=op
+  msmemscope dump peak memscopeDumpResults
+  msmemscope dump recover memscopeDumpResults
 `
 
 // help is the text of --help: the options by group, then all that is no option.

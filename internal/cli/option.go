@@ -32,6 +32,7 @@ const (
 	hidden group = iota
 	collection
 	analysis
+	comparison
 	inputOutput
 	general
 	groups
@@ -40,6 +41,7 @@ const (
 var groupTitles = [groups]string{
 	collection:  "Collection",
 	analysis:    "Analysis",
+	comparison:  "Comparison, without a program",
 	inputOutput: "Output",
 	general:     "General",
 }
@@ -48,22 +50,29 @@ var groupTitles = [groups]string{
 var options = []*option{
 	{name: "events", arg: "LIST", group: collection, set: (*parser).setEvents, help: []string{
 		"what to record: alloc, free, launch; none for nothing",
-		"(default alloc,free,launch)"}},
+		"(default alloc,free,launch); launches of kernels are",
+		"not recorded in this version, launch is only accepted"}},
 	{name: "device", arg: "LIST", group: collection, set: (*parser).setDevice, help: []string{
 		"whose memory: npu (all cards), npu:<id> with id 0-31,",
 		"cpu (pinned host memory) (default npu)"}},
 	{name: "collect-mode", arg: "MODE", group: collection, set: (*parser).setCollectMode, help: []string{
-		"immediate, or deferred: only between start and stop",
+		"immediate, or deferred: only between the program's calls",
+		"of ms_start and ms_stop, see include/msmemscope.h",
 		"(default immediate)"}},
 	{name: "level", arg: "LIST", group: collection, set: (*parser).setLevel, help: []string{
-		"op (default op)"}},
+		"op; for --compare also kernel, or both (default op)"}},
 	{name: "analysis", arg: "LIST", group: analysis, set: (*parser).setAnalysis, help: []string{
 		"leaks, none (default leaks)"}},
+	{name: "compare", group: comparison, set: (*parser).setCompare, help: []string{
+		"tell how the memory of two dumps differs, launch by",
+		"launch; runs no program, needs --input-path"}},
+	{name: "input-path", short: 'i', arg: "A,B", group: comparison, set: (*parser).setInputPath, help: []string{
+		"the two dumps, each a file or a directory"}},
 	{name: "format", arg: "FORMAT", group: inputOutput, set: (*parser).setFormat, help: []string{
 		"form of the dump: csv (default csv)"}},
 	{name: "output-path", short: 'o', arg: "DIR", group: inputOutput, set: (*parser).setOutputPath, help: []string{
-		"where the output tree goes; made when missing",
-		"(default ./memscopeDumpResults)"}},
+		"where the output tree goes; made when missing; ~/ in",
+		"front is $HOME (default ./memscopeDumpResults)"}},
 	{name: "log-level", arg: "LEVEL", group: inputOutput, set: (*parser).setLogLevel, help: []string{
 		"debug, info, warning, error (default info);",
 		"beats the three shortcuts below"}},
@@ -79,6 +88,7 @@ var options = []*option{
 		"show name and version"}},
 
 	{name: "output", arg: "DIR", instead: "output-path", set: (*parser).setOutputPath},
+	{name: "input", arg: "A,B", instead: "input-path", set: (*parser).setInputPath},
 	{name: "data-format", arg: "FORMAT", instead: "format", set: (*parser).setFormat},
 
 	{name: "load-api-env", set: sourcedOnly("load-api-env")},
@@ -87,9 +97,6 @@ var options = []*option{
 	{name: "steps", arg: "LIST", later: true},
 	{name: "call-stack", arg: "LIST", later: true},
 	{name: "watch", arg: "RANGE", later: true},
-	{name: "compare", later: true},
-	{name: "input-path", short: 'i', arg: "LIST", later: true},
-	{name: "input", arg: "LIST", later: true},
 	{name: "pid", arg: "PID", later: true},
 	{name: "command", arg: "WORD", later: true},
 	{name: "host-leak-mode", arg: "MODE", later: true},

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -14,6 +16,8 @@ type action uint8
 
 const (
 	run action = iota
+	compareDumps
+	askDump
 	showHelp
 	showVersion
 )
@@ -24,8 +28,9 @@ const maxValue = 4096
 // request is a command line, understood.
 type request struct {
 	action  action
-	config  config.Config // derived; only for run
-	program []string      // the program and its arguments, untouched and in order; only for run
+	config  config.Config // derived; for run and compareDumps
+	program []string      // for run: the program and its arguments, untouched and in order; for askDump: the words after dump
+	inputs  []string      // for compareDumps
 	notices []string      // lines for the user, without prefix
 }
 
@@ -40,38 +45,100 @@ type parser struct {
 	quiet      bool
 }
 
+// noDirectoryError says that a path is relative and the working directory cannot be named, mostly because it is gone.
+type noDirectoryError struct {
+	path  string
+	cause error
+}
+
+func (e *noDirectoryError) Error() string {
+	return fmt.Sprintf("the output path %q is relative, and the working directory cannot be used: %v; an absolute --output-path works",
+		e.path, e.cause)
+}
+
 // parse understands a command line (contract 1.1): options before the program are ours; after the program only words
-// --name=value with an exact name of ours; after -- none. It stops at help and version. An error is one line that
-// names the word.
+// --name=value with an exact name of ours; after -- none. It stops at help and version. The word dump in the place of
+// the program is ours. An error is one line that names the word.
 //
-// dir is the working directory, for a relative output path.
-func parse(words []string, dir string) (*request, error) {
+// dir tells the working directory, for a relative output path; it is not asked for an absolute one.
+func parse(words []string, dir func() (string, error)) (*request, error) {
 	p := &parser{req: request{config: config.Default()}, events: config.Default().DumpEvents, outputPath: defaultOutput}
 	rest, err := p.options(words)
 	if err != nil {
 		return nil, err
 	}
-	if p.req.action != run {
+	if p.req.action >= showHelp {
 		return &p.req, nil
+	}
+	if len(rest) > 0 && rest[0] == "dump" {
+		if len(rest) < len(words) {
+			return nil, errors.New("dump stands in first place, its options come after it; put -- before a program that is called dump")
+		}
+		p.req.action, p.req.program = askDump, rest[1:]
+		return &p.req, nil
+	}
+	if err := p.pairing(); err != nil {
+		return nil, err
 	}
 	if err := p.programWords(rest); err != nil {
 		return nil, err
 	}
-	if len(p.req.program) == 0 {
-		return nil, fmt.Errorf("there is no program to run")
+	switch {
+	case p.req.action == compareDumps && len(p.req.program) > 0:
+		return nil, fmt.Errorf("--compare runs no program, but there is %q", shown(p.req.program[0]))
+	case p.req.action == run && len(p.req.program) == 0:
+		return nil, errors.New("there is no program to run")
 	}
 	p.derive()
-	path, err := output.Resolve(p.outputPath, dir)
-	if err != nil {
-		return nil, fmt.Errorf("--output-path: %w", err)
+	if err := p.resolveOutput(dir); err != nil {
+		return nil, err
 	}
-	p.req.config.OutputPath = path
 	return &p.req, nil
+}
+
+// pairing refuses options that do not go together.
+func (p *parser) pairing() error {
+	level := p.req.config.Level
+	if p.req.action != compareDumps {
+		switch {
+		case len(p.req.inputs) > 0:
+			return errors.New("--input-path works only with --compare")
+		case level&config.LevelKernel != 0:
+			return errors.New("--level=kernel is not in this version yet, but for --compare; accepted: op")
+		}
+		return nil
+	}
+	switch {
+	case len(p.req.inputs) != 2:
+		return fmt.Errorf("--compare takes two dumps, but --input-path names %d; accepted: --compare --input-path=A,B", len(p.req.inputs))
+	case level == 0:
+		return errors.New("--level names no level; --compare takes op, kernel, or both")
+	}
+	return nil
+}
+
+// resolveOutput makes the output path absolute.
+func (p *parser) resolveOutput(dir func() (string, error)) error {
+	path, err := expandHome(p.outputPath)
+	if err != nil {
+		return fmt.Errorf("--output-path: %w", err)
+	}
+	cwd := "/" // not used
+	if !filepath.IsAbs(path) {
+		var dirErr error
+		if cwd, dirErr = dir(); dirErr != nil {
+			return &noDirectoryError{shown(path), dirErr}
+		}
+	}
+	if p.req.config.OutputPath, err = output.Resolve(path, cwd); err != nil {
+		return fmt.Errorf("--output-path: %w", err)
+	}
+	return nil
 }
 
 // options takes the options before the program and returns the words from there on, with -- where it stands.
 func (p *parser) options(words []string) ([]string, error) {
-	for len(words) > 0 && p.req.action == run {
+	for len(words) > 0 && p.req.action < showHelp {
 		word := words[0]
 		if word == "--" || len(word) < 2 || word[0] != '-' {
 			break
@@ -110,12 +177,12 @@ func (p *parser) long(text string, words []string) ([]string, error) {
 
 // short takes a word of short options; the rest of the word, or the next word, is the value of one that needs it.
 func (p *parser) short(letters string, words []string) ([]string, error) {
-	for i := 0; i < len(letters) && p.req.action == run; i++ {
+	for i := 0; i < len(letters) && p.req.action < showHelp; i++ {
 		o, err := findShort(letters[i:])
 		if err != nil {
 			return nil, err
 		}
-		if !o.takesValue() || o.later {
+		if !o.takesValue() {
 			if err := p.apply(o, ""); err != nil {
 				return nil, err
 			}
@@ -150,7 +217,11 @@ func (p *parser) programWords(words []string) error {
 			p.req.program = append(p.req.program, word)
 			continue
 		}
-		if err := p.apply(o, value); err != nil {
+		err := p.apply(o, value)
+		if err == nil {
+			err = p.pairing()
+		}
+		if err != nil {
 			return fmt.Errorf("%w (put -- before the program to pass %s to it)", err, shown(word))
 		}
 		p.notice("%s is taken as an option of msmemscope; put -- before the program to pass it on", shown(word))

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"bytes"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"unicode"
 
@@ -10,6 +12,9 @@ import (
 )
 
 const notice = " is taken as an option of msmemscope; put -- before the program to pass it on"
+
+// nowhere is a working directory.
+func nowhere() (string, error) { return "/nowhere", nil }
 
 func TestProgramWords(t *testing.T) {
 	words := func(text string) []string { return strings.Fields(text) }
@@ -34,7 +39,7 @@ func TestProgramWords(t *testing.T) {
 		{"--log-level=warn prog", "prog", "--log-level=warn is deprecated, please write --log-level=warning"},
 		{"--level=0,op prog", "prog", "--level=0 is deprecated, please write --level=op"},
 	} {
-		req, err := parse(words(c.line), "/nowhere")
+		req, err := parse(words(c.line), nowhere)
 		if err != nil {
 			t.Errorf("%s: %v", c.line, err)
 			continue
@@ -106,7 +111,7 @@ func TestConfig(t *testing.T) {
 		{[]string{"--output= /tmp//x/ "}, output("/tmp/x")},
 		{[]string{"--output-path=数据"}, output("/nowhere/数据")},
 	} {
-		req, err := parse(append(c.words, "prog"), "/nowhere")
+		req, err := parse(append(c.words, "prog"), nowhere)
 		if err != nil {
 			t.Errorf("%q: %v", c.words, err)
 			continue
@@ -117,13 +122,63 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+func TestHome(t *testing.T) {
+	for _, c := range []struct{ home, path, want string }{
+		{"/home/me", "~/out", "/home/me/out"},
+		{"/home/me/", " ~/out ", "/home/me/out"},
+		{"/home/me", "~", "/home/me"},
+		{"/home/me", "~/", "/home/me"},
+		{"/home/me", "~you/out", "/nowhere/~you/out"},
+		{"/home/me", "x/~/out", "/nowhere/x/~/out"},
+		{"", "out", "/nowhere/out"},
+	} {
+		t.Setenv("HOME", c.home)
+		req, err := parse([]string{"--output-path=" + c.path, "p"}, nowhere)
+		if err != nil || req.config.OutputPath != c.want {
+			t.Errorf("%q in %q: %v, %+v", c.path, c.home, err, req)
+		}
+	}
+	t.Setenv("HOME", "/home/me")
+	req, err := parse([]string{"--compare", "-i~/a.csv,~/b.csv"}, nowhere)
+	if err != nil || !reflect.DeepEqual(req.inputs, []string{"/home/me/a.csv", "/home/me/b.csv"}) {
+		t.Errorf("%v, %+v", err, req)
+	}
+	for _, home := range []string{"", "home/me"} {
+		t.Setenv("HOME", home)
+		for _, words := range [][]string{{"-o~/x", "p"}, {"--compare", "-i~/a,b"}} {
+			if req, err := parse(words, nowhere); err == nil || !strings.Contains(err.Error(), "HOME is \""+home+"\"") {
+				t.Errorf("HOME=%s, %q: %v, %+v", home, words, err, req)
+			}
+		}
+	}
+}
+
+// TestNoDirectory: without a working directory only an absolute output path works.
+func TestNoDirectory(t *testing.T) {
+	gone := func() (string, error) { return "", syscall.ENOENT }
+	t.Setenv("HOME", "/home/me")
+	for _, path := range []string{"/tmp/x", " /tmp/x", "~/x"} {
+		if _, err := parse([]string{"-o", path, "p"}, gone); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	for _, words := range [][]string{{"p"}, {"-o", "x", "p"}, {"--compare", "-ia,b"}} {
+		var stdout, stderr bytes.Buffer
+		p := Program{Stdout: &stdout, Stderr: &stderr, Dir: gone}
+		if status := p.Main(words); status != 1 || stdout.Len() > 0 || strings.Count(stderr.String(), "\n") != 1 ||
+			!strings.Contains(stderr.String(), "the working directory cannot be used: no such file or directory") {
+			t.Errorf("%q: status %d, stderr %q", words, status, stderr.String())
+		}
+	}
+}
+
 // TestOptionAfterProgram: the option after the program acts like one before it.
 func TestOptionAfterProgram(t *testing.T) {
-	before, err := parse([]string{"--events=free", "--log-level=error", "prog"}, "/nowhere")
+	before, err := parse([]string{"--events=free", "--log-level=error", "prog"}, nowhere)
 	if err != nil {
 		t.Fatal(err)
 	}
-	after, err := parse([]string{"--events=alloc", "prog", "--events=free", "--log-level=error"}, "/nowhere")
+	after, err := parse([]string{"--events=alloc", "prog", "--events=free", "--log-level=error"}, nowhere)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,12 +193,13 @@ func FuzzParse(f *testing.F) {
 		"", "--\x00prog", "--events=alloc，free\x00prog\x00--analysis=leaks\x00--\x00--device=cpu", "-vqo\x00x\x00p",
 		"--device=npu:0x1f,cpu\x00p\x00--level=0", "--help", "-V", "--inp\x00p", "--output= /a\x00p", "--events\x00\xff\xef\xbc\x00p",
 		"--device=npu:1e9\x00p", "-\x00-o", "--=\x00p", "p\x00--steps=3\x00--lr",
+		"--compare\x00-i\x00a，b\x00--level=kernel", "dump\x00stats", "-q\x00dump", "-o~/x\x00p",
 	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
 		words := strings.Split(line, "\x00")
-		req, err := parse(words, "/nowhere")
+		req, err := parse(words, nowhere)
 		if err != nil {
 			for _, r := range err.Error() {
 				if !unicode.IsPrint(r) {
@@ -153,6 +209,9 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if req.action != run {
+			if req.action == compareDumps && (len(req.inputs) != 2 || len(req.program) > 0) {
+				t.Fatalf("compares %q, runs %q", req.inputs, req.program)
+			}
 			return
 		}
 		c := req.config
@@ -193,7 +252,7 @@ func checkProgram(t *testing.T, words []string, req *request) {
 	if taken > len(req.notices) {
 		t.Fatalf("%d words taken, %d notices", taken, len(req.notices))
 	}
-	again, err := parse(append([]string{"--"}, req.program...), "/nowhere")
+	again, err := parse(append([]string{"--"}, req.program...), nowhere)
 	if err != nil || !reflect.DeepEqual(again.program, req.program) {
 		t.Fatalf("after --: %q, %v, want %q", again.program, err, req.program)
 	}

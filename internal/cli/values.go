@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -53,10 +55,11 @@ var analysisSet = set{
 }
 
 var levelSet = set{
-	option:   "level",
-	bits:     map[string]uint32{"op": uint32(config.LevelOp), "0": uint32(config.LevelOp)},
-	later:    func(t string) bool { return t == "kernel" || t == "1" },
-	accepted: "op",
+	option: "level",
+	bits: map[string]uint32{
+		"op": uint32(config.LevelOp), "0": uint32(config.LevelOp), "kernel": uint32(config.LevelKernel), "1": uint32(config.LevelKernel),
+	},
+	accepted: "op; for --compare also kernel",
 }
 
 // parse returns the union of the bits of the tokens.
@@ -74,7 +77,7 @@ func (s set) parse(list string) (uint32, error) {
 					return 0, fmt.Errorf("--%s=%s mixes none with other words", s.option, shown(list))
 				}
 			}
-		case s.later(token):
+		case s.later != nil && s.later(token):
 			return 0, notYet(s.option, token, s.accepted)
 		default:
 			return 0, refused(s.option, token, s.accepted)
@@ -98,12 +101,18 @@ func (p *parser) setAnalysis(list string) error {
 func (p *parser) setLevel(list string) error {
 	bits, err := levelSet.parse(list)
 	p.req.config.Level = config.Levels(bits)
+	if err != nil {
+		return err
+	}
 	for _, token := range fields(list) {
-		if err == nil && token == "0" {
+		switch token {
+		case "0":
 			p.deprecate("--level=0", "--level=op")
+		case "1":
+			p.deprecate("--level=1", "--level=kernel")
 		}
 	}
-	return err
+	return nil
 }
 
 func (p *parser) setDevice(list string) error {
@@ -193,6 +202,32 @@ func (p *parser) setLogLevel(value string) error {
 	return nil
 }
 
+// setInputPath adds to the inputs, as repeats do.
+func (p *parser) setInputPath(list string) error {
+	for _, token := range fields(list) {
+		path, err := expandHome(token)
+		if err != nil {
+			return fmt.Errorf("--input-path: %w", err)
+		}
+		p.req.inputs = append(p.req.inputs, path)
+	}
+	return nil
+}
+
+// expandHome takes outer blanks off a path and puts $HOME in place of a leading ~, which a shell leaves alone after =.
+func expandHome(path string) (string, error) {
+	path = strings.Trim(path, " \t\n\v\f\r")
+	if path != "~" && !strings.HasPrefix(path, "~/") {
+		return path, nil
+	}
+	home := os.Getenv("HOME")
+	if !filepath.IsAbs(home) {
+		return "", fmt.Errorf("%q begins with ~, but HOME is %q, no absolute path", shown(path), shown(home))
+	}
+	return home + path[1:], nil
+}
+
+func (p *parser) setCompare(string) error { p.req.action = compareDumps; return nil }
 func (p *parser) setVerbose(string) error { p.verbose = true; return nil }
 func (p *parser) setQuiet(string) error   { p.quiet = true; return nil }
 func (p *parser) setHelp(string) error    { p.req.action = showHelp; return nil }
