@@ -9,12 +9,15 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"memscope/internal/config"
+	"memscope/internal/dump/spool"
 	"memscope/internal/session"
 )
 
@@ -102,7 +105,7 @@ func (l *launcher) run() int {
 			l.listener.Close()
 		case m, ok := <-l.messages():
 			if !ok {
-				l.buried()
+				l.buried("the program runs on without being recorded")
 				continue
 			}
 			l.out.keep(m)
@@ -122,11 +125,24 @@ func (l *launcher) messages() <-chan session.Message {
 	return l.collector.messages
 }
 
-// buried says that the collector is dead. The target goes on, its hooks pass through.
-func (l *launcher) buried() {
-	complain(fmt.Errorf("the collector has died (%s); the program runs on without being recorded", <-l.collector.failed))
+// buried says that the collector is dead, and what that means: the dump is not complete.
+func (l *launcher) buried(means string) {
+	complain(fmt.Errorf("the collector has died (%s); %s%s", <-l.collector.failed, means, l.remedy()))
 	l.out.collectorSaid(<-l.collector.said)
+	l.out.incomplete = true
 	l.collector = nil
+}
+
+// remedy names the command that completes the dump, if something has been recorded that it can use.
+func (l *launcher) remedy() string {
+	path := l.cfg.OutputPath
+	if spools, _ := filepath.Glob(filepath.Join(path, "*", spool.Dir)); len(spools) == 0 {
+		return ""
+	}
+	if strings.ContainsAny(path, " \t\n\v\f\r~") { // of the characters that an output path may have
+		path = "'" + path + "'"
+	}
+	return "; `msmemscope dump recover " + path + "` completes the dump of what was recorded"
 }
 
 // finish lets the collector finish what has ended and prints everything. A signal ends the waiting: the collector then
@@ -142,8 +158,9 @@ func (l *launcher) finish() {
 		select {
 		case <-time.After(silence):
 			bar.close()
+			complain(errors.New("the collector does not answer, the dump is not complete" + l.remedy()))
+			l.out.incomplete = true
 			l.out.print()
-			complain(errors.New("the collector does not answer; what it has recorded lies in the dump's spool"))
 			return
 		case s := <-l.signals:
 			if s == unix.SIGCONT || s == unix.SIGWINCH {
@@ -157,7 +174,7 @@ func (l *launcher) finish() {
 			switch {
 			case !ok:
 				bar.close()
-				l.buried()
+				l.buried("the dump is not complete")
 				l.out.print()
 				return
 			case m.Progress != nil:

@@ -281,6 +281,47 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// The list of visible cards is spoken of when something was recorded, and called good when the agent takes it.
+func TestVisibleCards(t *testing.T) {
+	const good = "[msmemscope] Info: Set ASCEND_RT_VISIBLE_DEVICES successfully!\n"
+	bad := func(list string) string {
+		return "[msmemscope] Warn: ASCEND_RT_VISIBLE_DEVICES=\"" + list + "\" is not used, device numbers are taken as card numbers; " +
+			"a list of card numbers is accepted: 0,2\n"
+	}
+	for _, list := range []string{"0", " 2 ,\t0", "007,9998", strings.Repeat("7,", 63) + "7"} {
+		t.Setenv(envVisible, list)
+		if got := strings.Join(visibleCards(), "") + "\n"; got != good {
+			t.Errorf("%q: %q", list, got)
+		}
+	}
+	for _, list := range []string{"", ",", "0,", "1,two", "-1", "+1", "0x1", "9999", "1 2", "18446744073709551616", "1，2"} {
+		t.Setenv(envVisible, list)
+		if got := strings.Join(visibleCards(), "") + "\n"; got != bad(list) {
+			t.Errorf("%q: %q", list, got)
+		}
+	}
+	t.Setenv(envVisible, strings.Repeat("7,", 64)+"7")
+	if got := visibleCards(); len(got) != 1 || !strings.HasPrefix(got[0], "[msmemscope] Warn:") || len(got[0]) > 300 {
+		t.Errorf("65 cards: %q", got)
+	}
+	os.Unsetenv(envVisible)
+	for list, want := range map[string]result{
+		"1,0": {3, good, ""},
+		"1,x": {3, "", bad("1,x")},
+	} {
+		cmd := target(t, "quiet")
+		cmd.Env = append(cmd.Env, envVisible+"="+list)
+		if r := run(t, cmd); r.code != want.code || !strings.HasPrefix(r.out, want.out) || r.err != want.err {
+			t.Errorf("%s: %+v", list, r)
+		}
+		cmd = command(t, "true")
+		cmd.Env = append(cmd.Env, envVisible+"="+list)
+		if r := run(t, cmd); r != (result{}) {
+			t.Errorf("%s, nothing recorded: %+v", list, r)
+		}
+	}
+}
+
 func TestNothingRecorded(t *testing.T) {
 	cmd := command(t, "sh", "-c", "echo out; echo err >&2")
 	r := run(t, cmd)
@@ -370,19 +411,50 @@ func TestCollectorProcess(t *testing.T) {
 	pipeRead.Close()
 }
 
+// The one line about a dead collector tells what to do, and no file is announced.
 func TestCollectorKilled(t *testing.T) {
-	cmd := target(t, "wait")
-	in, errOut := begin(t, cmd)
-	if err := unix.Kill(relative(t, cmd.Process.Pid, session.ProcessName), unix.SIGKILL); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"out", "out of mine"} {
+		cmd := target(t, "wait")
+		path := filepath.Join(t.TempDir(), name)
+		shown := path
+		if strings.Contains(path, " ") {
+			shown = "'" + path + "'"
+		}
+		cmd.Env = append(cmd.Env, envOutput+"="+path)
+		var out, errOut bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &errOut
+		in, err := cmd.StdinPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cmd.Process.Kill() })
+		waitSpool(t, path)
+		if err := unix.Kill(relative(t, cmd.Process.Pid, session.ProcessName), unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond)
+		in.Close()
+		_ = cmd.Wait()
+		want := "[msmemscope] Error: the collector has died (signal: killed); the program runs on without being recorded; " +
+			"`msmemscope dump recover " + shown + "` completes the dump of what was recorded.\n"
+		if cmd.ProcessState.ExitCode() != 4 || errOut.String() != want || out.String() != "ready\n" {
+			t.Errorf("status %d, stdout %q, stderr %q, want %q", cmd.ProcessState.ExitCode(), &out, &errOut, want)
+		}
 	}
-	time.Sleep(100 * time.Millisecond)
-	in.Close()
-	_ = cmd.Wait()
-	const want = "[msmemscope] Error: the collector has died (signal: killed); the program runs on without being recorded.\n"
-	if cmd.ProcessState.ExitCode() != 4 || errOut.String() != want {
-		t.Errorf("status %d, stderr %q", cmd.ProcessState.ExitCode(), errOut)
+}
+
+// waitSpool waits until something is recorded below an output path.
+func waitSpool(t *testing.T, path string) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if spools, _ := filepath.Glob(filepath.Join(path, "*", "spool", "*")); len(spools) > 0 {
+			return
+		}
 	}
+	t.Fatalf("no spool in %s", path)
 }
 
 // A collector that survives the launcher finishes the dump.

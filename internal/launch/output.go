@@ -13,10 +13,11 @@ import (
 
 // printer keeps what the collector says until the target has ended, so that no line of ours lands inside one of the target's.
 type printer struct {
-	lines   []string
-	report  string
-	done    session.Done
-	stopped []string // what a collector wrote to standard error before it died
+	lines      []string
+	report     string
+	done       session.Done
+	stopped    []string // what a collector wrote to standard error before it died
+	incomplete bool     // the collector did not finish
 }
 
 // mostLines bounds what is kept: a job of days may open many files.
@@ -34,15 +35,21 @@ func (p *printer) keep(m session.Message) {
 
 func (p *printer) collectorSaid(lines []string) { p.stopped = lines }
 
+// print writes everything. Of an incomplete run the files are not announced, as they are not what they should be.
 func (p *printer) print() {
 	for _, line := range p.stopped {
 		fmt.Fprintln(os.Stderr, "[msmemscope] collector: "+line)
 	}
-	for _, line := range p.lines {
-		if strings.HasPrefix(line, "[msmemscope] Info:") {
-			fmt.Fprintln(os.Stdout, line)
-		} else {
+	lines := p.lines
+	if p.done.Collected > 0 {
+		lines = append(visibleCards(), lines...)
+	}
+	for _, line := range lines {
+		switch {
+		case !strings.HasPrefix(line, "[msmemscope] Info:"):
 			fmt.Fprintln(os.Stderr, line)
+		case !p.incomplete:
+			fmt.Fprintln(os.Stdout, line)
 		}
 	}
 	fmt.Fprint(os.Stdout, p.report)
