@@ -251,7 +251,7 @@ pre `+lib+`/`+npu[0]+`
 own `+lib+"\n")
 
 		lib = none + "/lib64"
-		for _, word := range []string{"--load-api-env", "--load-api-env=host"} {
+		for _, word := range []string{"--load-api-env", "--load-api-env=npu"} {
 			stdout, stderr, _ = sh(t, none, append(shell, "-c", ". bin/msmemscope "+word+"\n"+show)...)
 			want(t, "stderr", stderr, "[msmemscope] WARNING: No hook .so files found in "+lib+`
 [msmemscope] LD_PRELOAD will not be set. Please verify your installation.
@@ -267,14 +267,41 @@ own unset
 	})
 }
 
+// TestHostFlavour: it is refused by name and leaves the environment alone, also beside what is loaded already.
 func TestHostFlavour(t *testing.T) {
-	const host = "libmsmemscope_host_mem_hook.so"
-	root := install(t, "tool", append([]string{host}, npu...)...)
+	root := install(t, "tool", npu...)
+	const refusal = "[msmemscope] ERROR: --load-api-env=host is not in this version yet; accepted: --load-api-env=npu.\n"
 	eachShell(t, func(t *testing.T, shell ...string) {
-		stdout, _, _ := sh(t, root, append(shell, "-c", ". bin/msmemscope --load-api-env=host >/dev/null\n"+show)...)
-		lib := root + "/lib64"
-		want(t, "stdout", stdout, "0\nlib "+lib+"\npre "+lib+"/"+host+"\nown "+lib+"\n")
+		stdout, stderr, _ := sh(t, root, append(shell, "-c", `. bin/msmemscope --load-api-env=host || echo "failed $?"
+printf '%s\n' "lib ${LD_LIBRARY_PATH-unset}" "pre ${LD_PRELOAD-unset}" "own ${MSMEMSCOPE_LIB_PATH-unset}"
+. bin/msmemscope --load-api-env >/dev/null
+before="$LD_LIBRARY_PATH $LD_PRELOAD $MSMEMSCOPE_LIB_PATH"
+. bin/msmemscope --load-api-env=host || echo "failed $?"
+[ "$before" = "$LD_LIBRARY_PATH $LD_PRELOAD $MSMEMSCOPE_LIB_PATH" ] && echo the same
+`)...)
+		want(t, "stdout", stdout, "failed 1\nlib unset\npre unset\nown unset\nfailed 1\nthe same\n")
+		want(t, "stderr", stderr, refusal+refusal)
 	})
+	stdout, stderr, status := sh(t, root, "bin/msmemscope", "--load-api-env=host")
+	want(t, "stderr", stderr, refusal)
+	if stdout != "" || status != 1 {
+		t.Errorf("status %d, stdout %q", status, stdout)
+	}
+}
+
+// TestNoDirectory: the script needs no working directory. Some shells complain of it on their own, before they read a line.
+func TestNoDirectory(t *testing.T) {
+	root := install(t, "tool")
+	for _, shell := range []string{"dash", "bash", "zsh"} {
+		if _, err := exec.LookPath(shell); err != nil {
+			continue
+		}
+		gone := t.TempDir()
+		stdout, stderr, status := sh(t, gone, "sh", "-c", `rmdir "$1" && exec "$2" "$3" -q prog`, "sh", gone, shell, root+"/bin/msmemscope")
+		if stdout != "<-q><prog>\n" || status != 7 || strings.Contains(stderr, "[msmemscope]") {
+			t.Errorf("%s: status %d, stdout %q, stderr %q", shell, status, stdout, stderr)
+		}
+	}
 }
 
 // TestSourcedOtherwise: other words run the program beside, as a child: the shell lives on.
@@ -285,7 +312,7 @@ func TestSourcedOtherwise(t *testing.T) {
 		stdout, stderr, status := sh(t, root, append(shell, "-c", ". bin/msmemscope -q prog || echo $?\n"+
 			". bin/msmemscope --load-api-env=gpu || echo $?\n. '"+blank+"/bin/msmemscope' --load-api-env || echo $?\n")...)
 		want(t, "stdout", stdout, "<-q><prog>\n7\n2\n1\n")
-		want(t, "stderr", stderr, `[msmemscope] ERROR: --load-api-env=gpu is not known; accepted: --load-api-env=npu, --load-api-env=host.
+		want(t, "stderr", stderr, `[msmemscope] ERROR: --load-api-env=gpu is not known; accepted: --load-api-env=npu.
 [msmemscope] ERROR: `+blank+`/lib64 contains a blank or a colon, which LD_PRELOAD cannot express.
 `)
 		if status != 0 {

@@ -215,5 +215,5 @@ func (c *compareResult) Text(w *report) {
 		}
 		w.table([]string{"what accounts for it", ">difference", ">matched", ">base only", ">other only"}, rows)
 	}
-	w.line("written to %s", c.Output)
+	w.line("[msmemscope] Info: create file %s.", c.Output) // contract 7
 }
