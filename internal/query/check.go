@@ -20,6 +20,7 @@ sorts such a file for itself, and ` + "`dump sort --overwrite`" + ` does it once
 			if err != nil {
 				return nil, err
 			}
+			defer closeInputs(inputs)
 			res := &checkResult{Files: []fileCheck{}}
 			for _, in := range inputs {
 				c, err := checkFile(e, in)

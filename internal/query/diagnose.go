@@ -175,7 +175,11 @@ func (d *diagnoseResult) Text(w *report) {
 	w.line("")
 	var advice []string
 	for _, f := range d.Findings {
-		advice = append(advice, f.Advice...)
+		for _, a := range f.Advice {
+			if !slices.Contains(advice, a) {
+				advice = append(advice, a)
+			}
+		}
 	}
 	section("4 advice", append(advice, d.Missing...))
 	section("5 paths", d.Paths)

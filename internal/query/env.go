@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,7 +28,8 @@ type env struct {
 
 	files   []string
 	notes   []string
-	current *input // being scanned
+	early   []string // notes from before the first scan
+	current *input   // being scanned
 }
 
 func (e *env) note(format string, args ...any) {
@@ -185,11 +187,7 @@ func (e *env) scanSpan(args []string, want read.Want, begin func(first, last int
 }
 
 func (e *env) scanInputs(inputs []*input, want read.Want, begin func(first, last int64) visitor) error {
-	defer func() {
-		for _, in := range inputs {
-			in.close()
-		}
-	}()
+	defer closeInputs(inputs)
 	for {
 		first, last, err := e.span(inputs)
 		if err != nil {
@@ -230,11 +228,18 @@ func (e *env) scanAsItIs(args []string, want read.Want, visit visitor) error {
 	if err != nil {
 		return err
 	}
+	defer closeInputs(inputs)
 	return e.pass(inputs, read.Options{Want: want}, visit)
 }
 
+func closeInputs(inputs []*input) {
+	for _, in := range inputs {
+		in.close()
+	}
+}
+
 func (e *env) pass(inputs []*input, opt read.Options, visit visitor) error {
-	e.files, e.notes = nil, nil
+	e.files, e.notes = nil, slices.Clone(e.early)
 	for _, in := range inputs {
 		e.current = in
 		sum, err := in.scan(opt, e.table, visit)
@@ -245,7 +250,7 @@ func (e *env) pass(inputs []*input, opt read.Options, visit visitor) error {
 			return err
 		}
 		e.files = append(e.files, in.path)
-		if in.sort {
+		if in.sort && in.data == "" {
 			e.note("%s is not in time order: its rows were sorted first; `dump sort --overwrite` spares that", in.path)
 		}
 		e.tell(in, sum)

@@ -1,6 +1,8 @@
 package query
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -15,6 +17,7 @@ import (
 // input is one dump file.
 type input struct {
 	path   string
+	data   string // the file to read, when it is not path
 	db     bool
 	sort   bool         // the file is not in time order
 	sorted *read.Sorted // its rows in time order; a database sorts them itself
@@ -32,9 +35,20 @@ func (e *env) inputs(args []string) ([]*input, error) {
 	var out []*input
 	for _, arg := range args {
 		paths := []string{arg}
-		if info, err := os.Stat(arg); err == nil && info.IsDir() {
+		info, err := os.Stat(arg)
+		if isDir := err == nil && info.IsDir(); isDir && isSpool(arg) {
+			in, err := e.spool(arg)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, in)
+			continue
+		} else if isDir {
 			if paths, err = dumpsBelow(arg); err != nil {
 				return nil, err
+			}
+			if _, err := os.Stat(filepath.Join(arg, "spool")); err == nil {
+				e.early = append(e.early, fmt.Sprintf("%s has a spool, with rows that may not be in its files: `msmemscope dump recover %s` completes them", arg, arg))
 			}
 			if len(paths) == 0 {
 				return nil, fmt.Errorf("there is no memscope_dump_*.csv or *.db below %s", arg)
@@ -49,6 +63,27 @@ func (e *env) inputs(args []string) ([]*input, error) {
 		}
 	}
 	return out, nil
+}
+
+// spool opens the spool of a process: the events that are not in its dump files yet.
+func (e *env) spool(dir string) (*input, error) {
+	segments, err := filepath.Glob(filepath.Join(dir, "*.seg"))
+	if err != nil {
+		return nil, err
+	}
+	for _, segment := range segments {
+		if err := read.Check(segment, e.foreign); err != nil {
+			return nil, err
+		}
+	}
+	data, dropped, err := unspool(dir)
+	if err != nil {
+		return nil, err
+	}
+	if dropped > 0 {
+		e.early = append(e.early, fmt.Sprintf("%s: %d bytes are no whole block and were passed over", dir, dropped))
+	}
+	return &input{path: dir, data: data}, nil
 }
 
 // one resolves the words of a command that takes a single dump.
@@ -101,14 +136,18 @@ func (in *input) scan(opt read.Options, table string, visit visitor) (*read.Summ
 		opt.Sort = in.sort
 		return read.DB(in.path, table, opt, visit)
 	}
-	return read.CSV(in.path, opt, visit)
+	sum, err := read.CSV(in.file(), opt, visit)
+	if unsorted := new(read.UnsortedError); errors.As(err, &unsorted) {
+		unsorted.Path = in.path
+	}
+	return sum, err
 }
 
 // reorder arranges that the next scan of the input is in time order.
 func (in *input) reorder() (err error) {
 	in.sort = true
 	if !in.db {
-		in.sorted, in.first, in.last, err = read.SortCSV(in.path, "")
+		in.sorted, in.first, in.last, err = read.SortCSV(in.file(), "")
 	}
 	return err
 }
@@ -121,10 +160,16 @@ func (in *input) bounds(table string) (first, last int64, err error) {
 	case in.db:
 		return read.DBBounds(in.path, table)
 	}
-	return read.Bounds(in.path)
+	return read.Bounds(in.file())
 }
 
+// file is the file to read.
+func (in *input) file() string { return cmp.Or(in.data, in.path) }
+
 func (in *input) close() {
+	if in.data != "" {
+		os.Remove(in.data)
+	}
 	if in.sorted != nil {
 		in.sorted.Close()
 	}
@@ -135,7 +180,7 @@ func (in *input) where(f read.Fault) string {
 	if in.db {
 		return fmt.Sprintf("row %d: %s", f.Offset, f.Reason)
 	}
-	if line, err := read.Line(in.path, f.Offset); err == nil {
+	if line, err := read.Line(in.file(), f.Offset); err == nil {
 		return fmt.Sprintf("line %d: %s", line, f.Reason)
 	}
 	return f.Reason
