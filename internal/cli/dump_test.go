@@ -137,12 +137,20 @@ func TestCompare(t *testing.T) {
 func TestCompareFails(t *testing.T) {
 	base, _ := dumps(t)
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
+	empty := filepath.Join(filepath.Dir(base), "empty.csv")
+	for path, text := range map[string]string{file: "", empty: csvfile.Header + "\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	r := call(t, "--compare", "-i", base+",/no/such.csv", "-o", t.TempDir())
 	if r.status != 1 || r.stdout != "" || !strings.Contains(r.stderr, "/no/such.csv") ||
 		!strings.HasSuffix(r.stderr, "\n[msmemscope] ERROR: Memory comparison failed!\n") {
+		t.Errorf("%+v", r)
+	}
+	r = call(t, "--compare", "-i", empty+","+empty, "-o", t.TempDir())
+	if r.status != 1 || r.stderr != "[msmemscope] Error: neither dump has a launch of the level, there is nothing to compare\n"+
+		"[msmemscope] ERROR: Memory comparison failed!\n" {
 		t.Errorf("%+v", r)
 	}
 	r = call(t, "--compare", "-i", base+","+base, "-o", file)

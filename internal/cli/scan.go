@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -52,8 +53,12 @@ type noDirectoryError struct {
 }
 
 func (e *noDirectoryError) Error() string {
-	return fmt.Sprintf("the output path %q is relative, and the working directory cannot be used: %v; an absolute --output-path works",
-		e.path, e.cause)
+	cause := e.cause.Error()
+	if errors.Is(e.cause, fs.ErrNotExist) {
+		cause = "it has been deleted"
+	}
+	return fmt.Sprintf("the output path %q is relative, and the working directory cannot be used: %s; an absolute --output-path works",
+		e.path, cause)
 }
 
 // parse understands a command line (contract 1.1): options before the program are ours; after the program only words

@@ -166,7 +166,7 @@ func TestNoDirectory(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		p := Program{Stdout: &stdout, Stderr: &stderr, Dir: gone}
 		if status := p.Main(words); status != 1 || stdout.Len() > 0 || strings.Count(stderr.String(), "\n") != 1 ||
-			!strings.Contains(stderr.String(), "the working directory cannot be used: no such file or directory") {
+			!strings.Contains(stderr.String(), "the working directory cannot be used: it has been deleted;") {
 			t.Errorf("%q: status %d, stderr %q", words, status, stderr.String())
 		}
 	}
