@@ -130,7 +130,7 @@ func (c *client) turn() (status wire.Status, moved bool) {
 func (c *client) apply(safe int64) {
 	c.pending.take(safe, c.use)
 	hurry := c.reader.Backlog() > c.ring.Size()/8 || c.reader.Waiters() > 0
-	c.dump.flush(safe+c.session.offset, hurry)
+	c.dump.flush(hurry)
 }
 
 // use handles one record.
@@ -155,14 +155,6 @@ func (c *client) row(ev *event.Event, b *ledger.Block) {
 		c.dump.open()
 	}
 	c.events++
-	if ev.Kind == event.System {
-		switch ev.Sub {
-		case event.StartTrace:
-			c.dump.hold = 0
-		case event.StopTrace:
-			c.dump.hold = ev.Stamp
-		}
-	}
 	c.set.Dispatch(ev, b)
 	if wanted(c.session.cfg.DumpEvents, ev.Kind) {
 		c.dump.append(ev)

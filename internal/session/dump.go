@@ -19,8 +19,6 @@ type dump struct {
 	pid     uint64
 	start   int64 // wall-clock ns
 
-	hold int64 // stamp of the STOP_TRACE in force, 0 while tracing: rows of what is freed meanwhile get a stamp right behind it
-
 	project  *output.Project
 	file     *output.Log
 	spool    *spool.Writer // nil when there is none
@@ -28,9 +26,7 @@ type dump struct {
 
 	told    bool // that rows are missing
 	missing uint64
-	stamp   int64     // highest that was appended
-	safe    int64     // as last given to the renderer
-	end     spool.Pos // likewise
+	end     spool.Pos // as last given to the renderer
 }
 
 // open makes the project directory and what is in it.
@@ -71,28 +67,24 @@ func (d *dump) append(ev *event.Event) {
 		d.missing++
 		return
 	}
-	d.stamp = max(d.stamp, ev.Stamp)
 	if err := d.spool.Append(ev); err != nil {
 		d.fail(err)
 	}
 }
 
-// flush makes what was appended safe from the end of this process, and lets the rows up to the safe time go out. In a hurry
-// they have to wait: rows take most of the time that an event costs, and what waits on disk holds nobody up.
-func (d *dump) flush(safe int64, hurry bool) {
+// flush makes what was appended safe from the end of this process, and lets its rows go out. In a hurry they have to wait: rows
+// take most of the time that an event costs, and what waits on disk holds nobody up.
+func (d *dump) flush(hurry bool) {
 	if d.spool == nil {
 		return
 	}
-	if d.hold != 0 {
-		safe = min(safe, d.hold)
-	}
-	end, err := d.spool.Flush(safe)
+	end, err := d.spool.Flush()
 	if err != nil {
 		d.fail(err)
 	}
-	if !hurry && (end != d.end || d.safe < d.stamp) {
-		d.end, d.safe = end, safe
-		d.renderer.Load().Advance(safe, end)
+	if !hurry && end != d.end {
+		d.end = end
+		d.renderer.Load().Advance(end)
 	}
 }
 
@@ -109,8 +101,7 @@ func (d *dump) fail(err error) {
 // finish writes every row that can be written and closes the files.
 func (d *dump) finish() {
 	if d.spool != nil {
-		d.hold = 0
-		d.flush(d.stamp, false)
+		d.flush(false)
 		d.missing += d.spool.Lost()
 		if err := d.renderer.Load().Finish(d.end); err != nil {
 			d.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d: %v.", d.pid, err))

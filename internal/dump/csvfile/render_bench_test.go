@@ -1,7 +1,6 @@
 package csvfile
 
 import (
-	"math"
 	"testing"
 
 	"memscope/internal/dump/render"
@@ -10,8 +9,8 @@ import (
 	"memscope/internal/output"
 )
 
-// BenchmarkRender is the whole way from the spool into the CSV files of two devices, the reading and ordering included, for
-// events of four threads that are slightly out of order.
+// BenchmarkRender is the whole way from the spool into the CSV files of two devices, the reading included, for events of four
+// threads.
 func BenchmarkRender(b *testing.B) {
 	p, err := output.Create(b.TempDir(), 1, nil)
 	if err != nil {
@@ -25,19 +24,19 @@ func BenchmarkRender(b *testing.B) {
 	defer w.Close()
 	ev := row(event.Malloc, event.HAL, 0)
 	for n := 1; n <= b.N; n++ {
-		ev.Seq, ev.Stamp = uint64(n), int64(n)*500+int64(n*2654435761>>7%1500)
+		ev.Seq, ev.Stamp = uint64(n), int64(n)*500+int64(n*2654435761>>7%500)
 		ev.Addr, ev.Size, ev.AllocID, ev.TID, ev.Device = 0x12c041200000+uint64(n*2654435761%(1<<20))*512, int64(n%4096)*512, uint64(n), uint64(n%4), int32(n%2)
 		ev.Used += ev.Size
 		if err := w.Append(&ev); err != nil {
 			b.Fatal(err)
 		}
 		if n%1000 == 0 {
-			if _, err := w.Flush(int64(n) * 500); err != nil {
+			if _, err := w.Flush(); err != nil {
 				b.Fatal(err)
 			}
 		}
 	}
-	end, err := w.Flush(math.MaxInt64)
+	end, err := w.Flush()
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -49,12 +49,11 @@ func (r *run) feed(n int) (err error) {
 		e := r.spool.Append(&ev)
 		r.next++
 		if i%100 == 0 && e == nil {
-			safe := int64(r.next)*step - 1
 			var end spool.Pos
-			if end, e = r.spool.Flush(safe); e == nil {
+			if end, e = r.spool.Flush(); e == nil {
 				r.stored = r.next - 1
 			}
-			r.render.Advance(safe, end)
+			r.render.Advance(end)
 		}
 		if e != nil && err == nil {
 			err = e
@@ -64,7 +63,7 @@ func (r *run) feed(n int) (err error) {
 }
 
 func (r *run) finish() error {
-	end, _ := r.spool.Flush(0)
+	end, _ := r.spool.Flush()
 	return r.render.Finish(end)
 }
 
@@ -144,7 +143,7 @@ func TestRoomAgain(t *testing.T) {
 	if n, _ := look(t, dir, false); n != 10_000 {
 		t.Errorf("rows of %d events", n)
 	}
-	if s := r.render.Stats(); s.Rows != 10_000 || s.Late != 0 {
+	if s := r.render.Stats(); s.Rows != 10_000 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -209,7 +208,7 @@ func TestDiedAtTheEnd(t *testing.T) {
 func TestLeftovers(t *testing.T) {
 	dir := t.TempDir()
 	r := start(t, dir)
-	if _, err := r.spool.Flush(0); err != nil {
+	if _, err := r.spool.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	r.render.Finish(0)
@@ -217,7 +216,7 @@ func TestLeftovers(t *testing.T) {
 	if err := r.spool.Append(&ev); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.spool.Flush(0); err != nil {
+	if _, err := r.spool.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	r.spool.Close()
@@ -263,7 +262,7 @@ func TestUnpaired(t *testing.T) {
 		if err := w.Append(&ev); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.Flush(0); err != nil {
+		if _, err := w.Flush(); err != nil {
 			t.Fatal(err)
 		}
 		w.Close()
@@ -295,7 +294,7 @@ func TestTornTail(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i%10 == 9 {
-			if ends[i/10], err = w.Flush(0); err != nil {
+			if ends[i/10], err = w.Flush(); err != nil {
 				t.Fatal(err)
 			}
 		}

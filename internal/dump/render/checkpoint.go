@@ -7,21 +7,19 @@ import (
 
 	"memscope/internal/config"
 	"memscope/internal/dump/spool"
-	"memscope/internal/event"
 )
 
-// checkpoint is the state of a rendering between two rows. A file that is cut back to its size, and the events from Pos on
-// together with Pending, give exactly the rows that are still to be written. It is saved whenever a segment has been read,
-// and when a file is opened.
+// checkpoint is the state of a rendering between two rows. A file that is cut back to its size, and the events from Pos on but
+// for the first Done, give exactly the rows that are still to be written. It is saved whenever a segment has been read, and
+// when a file is opened.
 type checkpoint struct {
-	Pos     spool.Pos // every event below is in a file, or in Pending
-	Pending []byte    // events in time order, encoded
-	Next    uint64    // ID of the next row
-	Last    int64     // stamp of the last row
-	Late    uint64
-	Shared  spool.Pos // end of the events for files that are opened later
-	Files   []checkpointFile
-	Over    bool // every row is written; nothing remains to do but to remove the spool
+	Pos    spool.Pos // every event below has its row
+	Done   int       // and so many of those in the block at Pos
+	Next   uint64    // ID of the next row
+	Last   int64     // stamp of the last row
+	Shared spool.Pos // end of the events for files that are opened later
+	Files  []checkpointFile
+	Over   bool // every row is written; nothing remains to do but to remove the spool
 }
 
 type checkpointFile struct {
@@ -29,7 +27,6 @@ type checkpointFile struct {
 	Name   string // relative to the project directory
 	Size   int64  // bytes
 	Fresh  bool   // it does not hold the shared rows before it yet
-	Live   [event.Pools]int64
 }
 
 // save brings all rows into the files, saves a checkpoint, and deletes the segments that it makes superfluous.
@@ -40,12 +37,9 @@ func (r *Renderer) save() error {
 	if err := r.shared.flush(); err != nil {
 		return r.stop(err)
 	}
-	c := checkpoint{
-		Pos: r.pos, Pending: spool.Encode(r.queue.all()), Next: r.next, Last: r.last, Late: r.stats.Late,
-		Shared: r.shared.end, Over: r.over,
-	}
+	c := checkpoint{Pos: r.pos, Done: r.done, Next: r.next, Last: r.last, Shared: r.shared.end, Over: r.over}
 	for _, f := range r.files {
-		c.Files = append(c.Files, checkpointFile{f.device, f.Name(), f.Size(), f.fresh, f.live})
+		c.Files = append(c.Files, checkpointFile{f.device, f.Name(), f.Size(), f.fresh})
 	}
 	text, err := json.Marshal(&c)
 	if err == nil {
@@ -92,15 +86,7 @@ func (r *Renderer) restore() error {
 		r.over = true
 		return nil
 	}
-	pending, err := spool.Decode(c.Pending)
-	if err != nil {
-		return err
-	}
-	for i := range pending {
-		*r.queue.add() = pending[i]
-	}
-	r.queue.sort()
-	r.pos, r.next, r.last, r.stats.Late = c.Pos, c.Next, c.Last, c.Late
+	r.pos, r.done, r.next, r.last = c.Pos, c.Done, c.Next, c.Last
 	var errs []error
 	for _, cf := range c.Files {
 		f, err := r.open(cf.Device, cf.Name, cf.Size)
@@ -108,7 +94,7 @@ func (r *Renderer) restore() error {
 			errs = append(errs, err)
 			continue
 		}
-		r.files = append(r.files, &file{Format: f, device: cf.Device, listed: true, fresh: cf.Fresh, live: cf.Live})
+		r.files = append(r.files, &file{Format: f, device: cf.Device, listed: true, fresh: cf.Fresh})
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err

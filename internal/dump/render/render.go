@@ -1,4 +1,4 @@
-// Package render turns a spool into rows: in time order, each exactly once, numbered in that order, each in the file of its
+// Package render turns a spool into rows: in its order, each exactly once, numbered in that order, each in the file of its
 // device. It knows nothing of formats.
 //
 // It follows the spool's file in a goroutine of its own and may lag as far as it likes: what it has not read costs no
@@ -11,7 +11,6 @@ import (
 	"io"
 	"math"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -55,7 +54,6 @@ type Options struct {
 type Stats struct {
 	Rows     uint64           // events with an ID
 	Homeless uint64           // of these, events that are in no file: without a device, and no device ever had a row
-	Late     uint64           // events dated back before the last row; they were written with that row's stamp
 	Files    map[string]int64 // rows by file, shared rows counted in each; rows from before a recovery are not counted
 }
 
@@ -81,50 +79,45 @@ type Renderer struct {
 	open  Opener
 	opt   Options
 
-	mu   sync.Mutex // guards safe and end
-	safe int64
-	end  spool.Pos
+	end atomic.Int64 // a spool.Pos: rows of the events below may go out
 
 	wake   chan struct{}
 	finish chan struct{}
-	done   chan struct{}
-	err    error // of Finish; valid after done
+	ended  chan struct{}
+	err    error // of Finish; valid after ended
 
-	progress, total atomic.Int64
+	progress atomic.Int64
 
 	// The rest belongs to the goroutine.
 	files   []*file
 	shared  shared
-	queue   queue
+	ev      event.Event
+	waiting bool      // ev has no row yet
+	block   spool.Pos // end of the loaded block
+	done    int       // events of it that have their row
+	pos     spool.Pos // every event below it has its row
+	segment spool.Pos // in which pos is
 	next    uint64    // ID of the next row
 	last    int64     // stamp of the last row
-	horizon int64     // rows up to here may go out
-	pos     spool.Pos // every event below it is in queue or has its row
-	segment spool.Pos // in which pos is
-	window  []span
-	stuck   error // a write failed; Finish tries again
-	broken  error // the spool or checkpoint cannot be read: nothing more can be done here
-	over    bool  // the checkpoint says that every row is written
+	stuck   error     // a write failed; Finish tries again
+	broken  error     // the spool or checkpoint cannot be read: nothing more can be done here
+	over    bool      // the checkpoint says that every row is written
 	stats   Stats
 }
 
 // New starts to render what r reads, from the checkpoint on if there is one. The renderer owns r from now on.
 func New(r *spool.Reader, open Opener, opt Options) *Renderer {
 	n := &Renderer{
-		spool: r, open: open, opt: opt,
-		safe: math.MinInt64, horizon: math.MinInt64, last: math.MinInt64,
-		wake: make(chan struct{}, 1), finish: make(chan struct{}), done: make(chan struct{}),
+		spool: r, open: open, opt: opt, last: math.MinInt64,
+		wake: make(chan struct{}, 1), finish: make(chan struct{}), ended: make(chan struct{}),
 	}
 	go n.run()
 	return n
 }
 
-// Advance says that the spool is written up to end and that all events with a stamp ≤ safe lie below it. It does not wait.
-func (r *Renderer) Advance(safe int64, end spool.Pos) {
-	r.mu.Lock()
-	r.safe, r.end = max(r.safe, safe), max(r.end, end)
-	r.mu.Unlock()
-	r.total.Store(int64(end))
+// Advance says that the events below end are in the spool and that their rows may go out. It does not wait.
+func (r *Renderer) Advance(end spool.Pos) {
+	r.end.Store(int64(end))
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -134,28 +127,20 @@ func (r *Renderer) Advance(safe int64, end spool.Pos) {
 // Finish writes the rows of everything below end (spool.End for all there is), closes the files, and ends the goroutine. An
 // *UnfinishedError means that the spool is still needed; after nil it can be removed.
 func (r *Renderer) Finish(end spool.Pos) error {
-	r.mu.Lock()
-	r.end = end
-	r.mu.Unlock()
-	if end != spool.End {
-		r.total.Store(int64(end))
-	}
+	r.end.Store(int64(end))
 	close(r.finish)
-	<-r.done
+	<-r.ended
 	return r.err
 }
 
 // Progress says how many of how many bytes of the spool have become rows. Any goroutine may ask.
-func (r *Renderer) Progress() (done, total int64) {
-	done, total = r.progress.Load(), r.total.Load()
-	return done, max(done, total)
-}
+func (r *Renderer) Progress() (done, total int64) { return r.progress.Load(), r.end.Load() }
 
 // Stats is valid after Finish.
 func (r *Renderer) Stats() Stats { return r.stats }
 
 func (r *Renderer) run() {
-	defer close(r.done)
+	defer close(r.ended)
 	r.broken = r.restore()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -167,10 +152,7 @@ func (r *Renderer) run() {
 		case <-r.wake:
 		}
 		if r.stuck == nil && r.broken == nil {
-			r.mu.Lock()
-			safe, end := r.safe, r.end
-			r.mu.Unlock()
-			if err := r.pass(safe, end); err != nil {
+			if err := r.pass(); err != nil {
 				r.logf(config.Error, "rows are no longer written: %v", err)
 			}
 		}
@@ -189,7 +171,7 @@ func (r *Renderer) complete() error {
 	if err == nil && !r.over {
 		err = r.flush()
 		if err == nil {
-			err = r.pass(math.MaxInt64, r.end)
+			err = r.pass()
 		}
 		if err == nil && r.opt.Closing != nil {
 			err = r.opt.Closing(r.names(), r.last, r.emit)
@@ -223,111 +205,73 @@ func (r *Renderer) complete() error {
 	return nil
 }
 
-// span is a block in the spool.
-type span struct {
-	pos     spool.Pos
-	lowest  int64
-	horizon int64 // no event behind this block has a stamp below it
+// pass writes the rows that may go out.
+func (r *Renderer) pass() error {
+	end := spool.Pos(r.end.Load())
+	for {
+		if err := r.read(end); err == io.EOF {
+			return r.flush()
+		} else if err != nil {
+			return err
+		}
+		if err := r.ready(&r.ev); err != nil {
+			return r.stop(err)
+		}
+		r.waiting = false
+		r.done++
+		if err := r.row(&r.ev); err != nil {
+			return r.stop(err)
+		}
+	}
 }
 
-// pass renders what lies below end and is not later than the safe time.
-//
-// A block's header gives a safe time that was true when it was written, but in the middle of a big batch of events there is
-// none newer than the batch. So it looks ahead to the block that brings a newer one and takes the lowest stamp of the blocks
-// that follow as the safe time of each block before. So only about one block's events are ever held in memory.
-func (r *Renderer) pass(safe int64, end spool.Pos) error {
-	for {
-		more, err := r.look(safe, end)
-		if err != nil {
-			return r.fail(err)
-		}
-		for _, s := range r.window {
-			if err := r.take(s, end); err != nil {
+// read makes ev the next event below end, unless it waits for its row already. io.EOF: there is none.
+func (r *Renderer) read(end spool.Pos) error {
+	for !r.waiting {
+		err := r.spool.Next(&r.ev)
+		switch err {
+		case nil:
+			r.waiting = true
+		case io.EOF:
+			if err := r.load(end); err != nil {
 				return err
 			}
+		default:
+			return r.fail(err)
 		}
-		if !more {
-			if safe > r.horizon {
-				r.horizon = safe
-				if err := r.drain(); err != nil {
-					return err
-				}
-			}
-			return r.flush()
-		}
-	}
-}
-
-// look fills window with the blocks up to the next one that brings a newer safe time. more is false at end.
-func (r *Renderer) look(safe int64, end spool.Pos) (more bool, err error) {
-	r.window = r.window[:0]
-	at, newer := r.pos, safe
-	for {
-		b, err := r.spool.Load(at, end)
-		if err == io.EOF {
-			if safe <= r.horizon { // nobody knows how these relate to what comes
-				r.window = r.window[:0]
-			}
-			break
-		}
-		if err != nil {
-			return false, err
-		}
-		r.window = append(r.window, span{pos: b.Pos, lowest: b.Lowest})
-		at = b.End
-		if b.Safe > r.horizon {
-			newer, more = b.Safe, true
-			break
-		}
-	}
-	for i := len(r.window) - 1; i >= 0; i-- {
-		r.window[i].horizon = newer
-		newer = min(newer, r.window[i].lowest)
-	}
-	return more, nil
-}
-
-// take reads the events of a block and writes the rows that may go out.
-func (r *Renderer) take(s span, end spool.Pos) error {
-	b, err := r.spool.Load(s.pos, end)
-	for err == nil {
-		err = r.spool.Next(r.queue.add())
-	}
-	if err != io.EOF {
-		return r.fail(err)
-	}
-	r.queue.unadd()
-	r.queue.sort()
-	r.pos = b.End
-	r.horizon = max(r.horizon, s.horizon)
-	if err := r.drain(); err != nil {
-		return err
-	}
-	r.progress.Store(int64(r.pos))
-	if start := r.spool.SegmentStart(); start != r.segment {
-		r.segment = start
-		return r.save()
 	}
 	return nil
 }
 
-// drain writes the rows up to the horizon.
-func (r *Renderer) drain() error {
-	for {
-		ev := r.queue.first()
-		if ev == nil || ev.Stamp > r.horizon {
-			r.queue.compact()
-			return nil
-		}
-		if err := r.ready(ev); err != nil {
-			return r.stop(err)
-		}
-		err := r.row(ev)
-		r.queue.pop()
-		if err != nil {
-			return r.stop(err)
+// load goes on to the next block.
+func (r *Renderer) load(end spool.Pos) error {
+	if r.block != 0 {
+		r.pos, r.block, r.done = r.block, 0, 0
+		r.progress.Store(int64(r.pos))
+		if start := r.spool.SegmentStart(); start != r.segment {
+			r.segment = start
+			if err := r.save(); err != nil {
+				return err
+			}
 		}
 	}
+	b, err := r.spool.Load(r.pos, end)
+	if err == io.EOF {
+		return err
+	}
+	if err != nil {
+		return r.fail(err)
+	}
+	if b.Pos != r.pos { // what the checkpoint has counted is not there any more
+		r.done = 0
+	}
+	r.pos, r.block = b.Pos, b.End
+	for range r.done { // before the death
+		if err := r.spool.Next(&r.ev); err != nil {
+			return r.fail(fmt.Errorf("%s: %d events have rows of the block at %d, which has fewer", r.spool.Root().Name(), r.done, r.pos))
+		}
+	}
+	return nil
 }
 
 // stop notes that a write failed, fail that a read did.

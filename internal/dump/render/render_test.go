@@ -1,10 +1,8 @@
 package render
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -89,8 +87,15 @@ func newSetup(t *testing.T, opt Options) *setup {
 	return s
 }
 
-// put appends events and flushes; Advance is for the caller.
-func (s *setup) put(t *testing.T, safe int64, evs ...event.Event) {
+// put appends events, flushes, and lets their rows go out.
+func (s *setup) put(t *testing.T, evs ...event.Event) {
+	t.Helper()
+	s.store(t, evs...)
+	s.r.Advance(s.end)
+}
+
+// store appends events and flushes.
+func (s *setup) store(t *testing.T, evs ...event.Event) {
 	t.Helper()
 	for i := range evs {
 		if err := s.w.Append(&evs[i]); err != nil {
@@ -98,10 +103,9 @@ func (s *setup) put(t *testing.T, safe int64, evs ...event.Event) {
 		}
 	}
 	var err error
-	if s.end, err = s.w.Flush(safe); err != nil {
+	if s.end, err = s.w.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	s.r.Advance(safe, s.end)
 }
 
 func (s *setup) finish(t *testing.T) {
@@ -134,12 +138,12 @@ func (s *setup) expect(t *testing.T, device int32, want ...string) {
 
 func TestOrder(t *testing.T) {
 	s := newSetup(t, Options{})
-	s.put(t, 20, ev(1, 10, 0), ev(2, 30, 1), ev(3, 20, 0), ev(4, 30, 0))
-	s.put(t, 40, ev(5, 25, 0), ev(6, 30, 1))
+	s.put(t, ev(1, 10, 0), ev(2, 20, 0), ev(3, 25, 0))
+	s.put(t, ev(4, 30, 1), ev(5, 30, 0), ev(6, 30, 1))
 	s.finish(t)
-	s.expect(t, 0, "0:1@10", "1:3@20", "2:5@25", "4:4@30")
-	s.expect(t, 1, "3:2@30", "5:6@30")
-	if got := s.r.Stats(); got.Rows != 6 || got.Late != 0 || got.Homeless != 0 || got.Files["device 0"] != 4 {
+	s.expect(t, 0, "0:1@10", "1:2@20", "2:3@25", "4:5@30")
+	s.expect(t, 1, "3:4@30", "5:6@30")
+	if got := s.r.Stats(); got.Rows != 6 || got.Homeless != 0 || got.Files["device 0"] != 4 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -148,8 +152,8 @@ func TestOrder(t *testing.T) {
 // get no N/A file of their own.
 func TestShared(t *testing.T) {
 	s := newSetup(t, Options{})
-	s.put(t, 100, ev(1, 1, event.DeviceNone), ev(2, 2, event.DeviceNone), ev(3, 3, 0), ev(4, 4, event.DeviceNone), ev(5, 5, 1), ev(6, 6, 0), ev(7, 7, event.DeviceNone))
-	s.put(t, 200, ev(8, 150, event.DeviceCPU))
+	s.put(t, ev(1, 1, event.DeviceNone), ev(2, 2, event.DeviceNone), ev(3, 3, 0), ev(4, 4, event.DeviceNone), ev(5, 5, 1), ev(6, 6, 0), ev(7, 7, event.DeviceNone))
+	s.put(t, ev(8, 150, event.DeviceCPU))
 	s.finish(t)
 	s.expect(t, 0, "0:-@1", "1:-@2", "2:3@3", "3:-@4", "5:6@6", "6:-@7")
 	s.expect(t, 1, "0:-@1", "1:-@2", "3:-@4", "4:5@5", "6:-@7")
@@ -161,26 +165,14 @@ func TestShared(t *testing.T) {
 
 func TestHomeless(t *testing.T) {
 	s := newSetup(t, Options{})
-	s.put(t, 10, ev(1, 1, event.DeviceNone), ev(2, 2, event.DeviceNone))
+	s.put(t, ev(1, 1, event.DeviceNone), ev(2, 2, event.DeviceNone))
 	s.finish(t)
 	if got := s.r.Stats(); got.Rows != 2 || got.Homeless != 2 || len(s.shelf.order) != 0 {
 		t.Errorf("%+v, files of %v", got, s.shelf.order)
 	}
 }
 
-// TestLate: an event that is dated back before rows that are written does not break their order.
-func TestLate(t *testing.T) {
-	s := newSetup(t, Options{})
-	s.put(t, 100, ev(1, 50, 0))
-	s.put(t, 200, ev(2, 40, 0), ev(3, 60, 0))
-	s.finish(t)
-	s.expect(t, 0, "0:1@50", "1:2@50", "2:3@60")
-	if got := s.r.Stats(); got.Late != 1 {
-		t.Errorf("%+v", got)
-	}
-}
-
-// TestLive: rows go out while the run goes on, as far as the safe time allows and no further.
+// TestLive: rows go out while the run goes on, as far as Advance allows and no further.
 func TestLive(t *testing.T) {
 	var rows atomic.Int64
 	s := newSetup(t, Options{})
@@ -188,13 +180,17 @@ func TestLive(t *testing.T) {
 		f, err := s.shelf.open(device, name, size)
 		return &counting{f, &rows}, err
 	}
-	s.put(t, 15, ev(1, 10, 0), ev(2, 20, 0))
+	s.store(t, ev(1, 10, 0))
+	first := s.end
+	s.store(t, ev(2, 20, 0))
+	s.r.Advance(first)
 	wait(t, func() bool { return rows.Load() == 1 })
-	s.r.Advance(25, s.end) // nothing new, but time has passed
-	wait(t, func() bool { return rows.Load() == 2 })
-	if done, total := s.r.Progress(); done != total || total != int64(s.end) {
-		t.Errorf("progress %d of %d, the spool ends at %d", done, total, s.end)
+	time.Sleep(3 * pause)
+	if done, total := s.r.Progress(); rows.Load() != 1 || done != total || total != int64(first) {
+		t.Errorf("%d rows, progress %d of %d, the first ends at %d", rows.Load(), done, total, first)
 	}
+	s.r.Advance(s.end)
+	wait(t, func() bool { return rows.Load() == 2 })
 	s.finish(t)
 }
 
@@ -208,42 +204,29 @@ func (c *counting) Row(ev *event.Event, id uint64) error {
 	return c.Format.Row(ev, id)
 }
 
-// TestThreads renders what 8 threads that are interrupted at random would have written into a ring, in batches, some of
-// them large: all rows, in order, while only a small part is held in memory.
-func TestThreads(t *testing.T) {
+// TestMany: many events, in batches of all sizes, become rows in the order of the spool.
+func TestMany(t *testing.T) {
 	s := newSetup(t, Options{})
 	rng := rand.New(rand.NewPCG(1, 2))
 	const n = 400_000
 	evs := make([]event.Event, n)
 	for i := range evs {
-		stamp := int64(i) * 100
-		switch rng.IntN(1000) {
-		case 0: // interrupted between its reservation and the clock
-			stamp += rng.Int64N(200_000)
-		default:
-			stamp += rng.Int64N(800)
-		}
-		evs[i] = ev(uint64(i+1), stamp, int32(rng.IntN(4)))
+		evs[i] = ev(uint64(i+1), int64(i/2), int32(rng.IntN(4)))
 	}
 	for at := 0; at < n; {
 		next := min(at+1+rng.IntN(100), n)
 		if rng.IntN(50) == 0 {
 			next = min(at+150_000, n)
 		}
-		safe := int64(next)*100 - 1 // later ones are stamped later
-		s.put(t, safe, evs[at:next]...)
+		s.put(t, evs[at:next]...)
 		at = next
 	}
 	s.finish(t)
-	if got := s.r.Stats(); got.Late != 0 || got.Rows != n {
+	if got := s.r.Stats(); got.Rows != n {
 		t.Errorf("%+v", got)
 	}
-	want := slices.Clone(evs)
-	slices.SortFunc(want, func(a, b event.Event) int {
-		return cmp.Or(cmp.Compare(a.Stamp, b.Stamp), cmp.Compare(a.Seq, b.Seq))
-	})
 	at := make(map[int32]int)
-	for id, w := range want {
+	for id, w := range evs {
 		f := s.shelf.files[w.Device]
 		got := f.rows[at[w.Device]]
 		at[w.Device]++
@@ -251,16 +234,13 @@ func TestThreads(t *testing.T) {
 			t.Fatalf("row %d of device %d is %+v, want %+v", at[w.Device], w.Device, got, w)
 		}
 	}
-	if held := len(s.r.queue.slots); held > 20_000 {
-		t.Errorf("%d events of a batch of 150000 were held at once", held)
-	}
 }
 
 // TestOpenFails: a file that cannot be made stops the rows; Finish tries again and misses none.
 func TestOpenFails(t *testing.T) {
 	s := newSetup(t, Options{})
 	s.shelf.fail = errors.New("too many open files")
-	s.put(t, 10, ev(1, 1, event.DeviceNone), ev(2, 2, 0), ev(3, 3, 0))
+	s.put(t, ev(1, 1, event.DeviceNone), ev(2, 2, 0), ev(3, 3, 0))
 	wait(t, s.shelf.failed.Load)
 	s.finish(t)
 	s.expect(t, 0, "0:-@1", "1:2@2", "2:3@3")
@@ -274,7 +254,7 @@ func TestClosing(t *testing.T) {
 		e := ev(9, at+1, 0)
 		return emit(&e)
 	}})
-	s.put(t, math.MinInt64, ev(1, 7, 0)) // no safe time: nothing before Finish
+	s.store(t, ev(1, 7, 0)) // nothing before Finish
 	s.finish(t)
 	s.expect(t, 0, "0:1@7", "1:9@8")
 	if last != 7 {
@@ -305,7 +285,7 @@ func TestLostCheckpoint(t *testing.T) {
 		evs[i] = ev(uint64(i+1), int64(i), 0)
 		evs[i].Name = fmt.Sprint(i)
 	}
-	s.put(t, 60_000, evs...)
+	s.put(t, evs...)
 	s.finish(t)
 	root := s.w.Parent()
 	if err := root.Remove(spool.Dir + "/checkpoint"); err != nil {

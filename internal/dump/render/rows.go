@@ -14,29 +14,6 @@ type file struct {
 	rows   int64 // written by this renderer
 	listed bool  // the checkpoint knows of it
 	fresh  bool  // it does not hold the shared rows before it yet
-
-	live [event.Pools]int64 // bytes after the last row
-}
-
-// count makes the usage of a row that of its place in time. The ledger has counted in the order of the ring, and threads that
-// reserve there within nanoseconds may read the clock in the other order. The workspace pool reports its own number.
-func (f *file) count(ev *event.Event) {
-	live := &f.live[ev.Pool]
-	switch ev.Kind {
-	case event.Malloc:
-		*live += ev.Size
-	case event.Free:
-		*live -= ev.Size
-	default:
-		return
-	}
-	if ev.Used == event.Unknown || ev.Pool == event.PTAWorkspace {
-		return
-	}
-	ev.Used = *live
-	if ev.Pool == event.Host {
-		ev.Total = *live
-	}
 }
 
 func (r *Renderer) fileOf(device int32) *file {
@@ -59,10 +36,6 @@ func (r *Renderer) names() []string {
 // ready does what may fail before ev can have its row: it opens the device's file, or keeps the event for the files that
 // are opened later. After an error it can be tried again.
 func (r *Renderer) ready(ev *event.Event) error {
-	if ev.Stamp < r.last { // dated back, as a free while paused that is told at exit: rows stay in time order
-		ev.Stamp = r.last
-		r.stats.Late++
-	}
 	if ev.Device == event.DeviceNone {
 		return r.shared.add(r.spool, ev, r.next)
 	}
@@ -110,9 +83,6 @@ func (r *Renderer) row(ev *event.Event) error {
 	if ev.Device != event.DeviceNone {
 		f := r.fileOf(ev.Device)
 		f.rows++
-		if r.spool.Meta().Paired {
-			f.count(ev)
-		}
 		return f.Row(ev, id)
 	}
 	var err error
@@ -165,7 +135,7 @@ func (s *shared) add(r *spool.Reader, ev *event.Event, id uint64) error {
 
 func (s *shared) flush() (err error) {
 	if s.w != nil {
-		s.end, err = s.w.Flush(0)
+		s.end, err = s.w.Flush()
 	}
 	return err
 }

@@ -35,13 +35,8 @@ type Reader struct {
 	dropped map[Pos]int64 // where whole blocks ended within a segment, and how many bytes lay behind
 }
 
-// Block is what the header of a block says.
-type Block struct {
-	Pos, End Pos
-	FirstSeq uint64
-	Lowest   int64 // lowest stamp in it
-	Safe     int64 // no event behind this block has a stamp ≤ Safe, dated-back ones aside
-}
+// Block says where a block lies.
+type Block struct{ Pos, End Pos }
 
 // End is a limit for a spool that nobody writes any more.
 const End Pos = math.MaxInt64
@@ -89,7 +84,7 @@ func (r *Reader) Dropped() (bytes int64) {
 	return bytes
 }
 
-// Load loads the first block at or behind at and answers its header; Next then gives its events. io.EOF: there is none
+// Load loads the first block at or behind at and answers where it lies; Next then gives its events. io.EOF: there is none
 // below limit. Bytes that are no whole block are passed over, up to the next segment, and counted.
 func (r *Reader) Load(at, limit Pos) (Block, error) {
 	if r.block.Pos == at && r.block.End > at {
@@ -137,11 +132,8 @@ func (r *Reader) read(at Pos) (whole bool, err error) {
 			r.buf = r.buf[:size]
 			if _, err := r.seg.ReadAt(r.buf, off+blockHeader); err != nil && err != io.EOF {
 				return false, err
-			} else if err == nil && crc32.Update(crc32.Checksum(h[8:], castagnoli), castagnoli, r.buf) == le.Uint32(h[4:]) {
-				r.block = Block{
-					Pos: at, End: at + blockHeader + Pos(size), FirstSeq: le.Uint64(h[8:]),
-					Lowest: int64(le.Uint64(h[16:])), Safe: int64(le.Uint64(h[24:])),
-				}
+			} else if err == nil && crc32.Checksum(r.buf, castagnoli) == le.Uint32(h[4:]) {
+				r.block = Block{Pos: at, End: at + blockHeader + Pos(size)}
 				r.rest, r.state = r.buf, state{}
 				return true, nil
 			}
@@ -265,30 +257,4 @@ func (r *Reader) Saved() ([]byte, error) {
 		}
 	}
 	return nil, fmt.Errorf("%s/%s is damaged", r.root.Name(), stateName)
-}
-
-// Encode packs events outside of a spool; Decode unpacks them.
-func Encode(events []event.Event) []byte {
-	var s state
-	var b []byte
-	for i := range events {
-		b = s.encode(b, &events[i])
-	}
-	return b
-}
-
-// Decode is the inverse of Encode.
-func Decode(b []byte) ([]event.Event, error) {
-	var s state
-	var names interner
-	var out []event.Event
-	for len(b) > 0 {
-		var ev event.Event
-		var err error
-		if b, err = s.decode(b, &ev, &names); err != nil {
-			return nil, err
-		}
-		out = append(out, ev)
-	}
-	return out, nil
 }

@@ -1,6 +1,5 @@
-// Package spool keeps the events of one process on disk, in the order in which they were consumed, until their rows are
-// written: an append-only sequence of checksummed blocks in segment files, below <project dir>/spool/. It knows nothing of
-// columns, and of the time order of rows only what a block's header says.
+// Package spool keeps the events of one process on disk, in the order of their rows, until these are written: an append-only
+// sequence of checksummed blocks in segment files, below <project dir>/spool/. It knows nothing of columns and of time.
 //
 //	spool/lock               locked (flock) while somebody works on the spool; holds that process's id
 //	spool/<position>.seg     a segment, named by the position (16 hex digits) of its first byte
@@ -10,7 +9,7 @@
 //
 //	segment header, 64 bytes: "msmspool"; version u32; CRC-32C u32 of what follows; position u64; pid u64; start stamp i64;
 //	                          flags u64 (1: Paired); zeros
-//	block: payload bytes u32; CRC-32C u32 of what follows; first seq u64; lowest stamp i64; safe time i64; encoded events
+//	block: payload bytes u32; CRC-32C u32 of the payload; encoded events
 //
 // The checksum and the length find the end of what was written whole when a process or a machine dies: a block is there
 // entirely or not at all. Nothing is synced to the device: a killed process loses nothing that was flushed; a machine that
@@ -55,7 +54,7 @@ const (
 	magic         = "msmspool"
 	version       = 1
 	segmentHeader = 64
-	blockHeader   = 32
+	blockHeader   = 8
 	suffix        = ".seg"
 	lockName      = "lock"
 	stateName     = "checkpoint"

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
-	"math"
 	"os"
 
 	"memscope/internal/event"
@@ -37,12 +36,9 @@ type Writer struct {
 	start  Pos      // of the segment
 	length int64    // bytes of whole blocks in it, header included
 
-	buf    []byte // block header and payload, capacity fixed
-	state  state
-	first  uint64 // seq of the first event in buf
-	lowest int64  // stamp of those in buf
-	count  uint64 // events in buf
-	safe   int64
+	buf   []byte // block header and payload, capacity fixed
+	state state
+	count uint64 // events in buf
 
 	err  *StoppedError
 	lost uint64
@@ -64,7 +60,7 @@ func Resume(parent *os.Root, name string, m Meta, at Pos) (*Writer, error) {
 	if m.SegmentBytes == 0 {
 		m.SegmentBytes = DefaultSegmentBytes
 	}
-	w := &Writer{parent: parent, name: name, meta: m, start: at, safe: math.MinInt64}
+	w := &Writer{parent: parent, name: name, meta: m, start: at}
 	w.buf = make([]byte, blockHeader, blockHeader+BlockBytes)
 	var err error
 	if w.root, err = parent.OpenRoot(name); err != nil {
@@ -117,19 +113,13 @@ func (w *Writer) Append(ev *event.Event) error {
 			return err
 		}
 	}
-	if w.count == 0 {
-		w.first, w.lowest = ev.Seq, ev.Stamp
-	}
-	w.lowest = min(w.lowest, ev.Stamp)
 	w.count++
 	w.buf = w.state.encode(w.buf, ev)
 	return nil
 }
 
-// Flush writes what was appended, in one write, and says where it ends. safe is the safe time: no event that is appended
-// later has a stamp ≤ safe, but for those that the ledger dates back.
-func (w *Writer) Flush(safe int64) (Pos, error) {
-	w.safe = max(w.safe, safe)
+// Flush writes what was appended, in one write, and says where it ends.
+func (w *Writer) Flush() (Pos, error) {
 	var err error
 	switch {
 	case w.err != nil:
@@ -148,10 +138,7 @@ func (w *Writer) write() error {
 	b := w.buf
 	le := binary.LittleEndian
 	le.PutUint32(b[0:], uint32(len(b)-blockHeader))
-	le.PutUint64(b[8:], w.first)
-	le.PutUint64(b[16:], uint64(w.lowest))
-	le.PutUint64(b[24:], uint64(w.safe))
-	le.PutUint32(b[4:], crc32.Checksum(b[8:], castagnoli))
+	le.PutUint32(b[4:], crc32.Checksum(b[blockHeader:], castagnoli))
 
 	err := w.roll(len(b))
 	if err == nil {
