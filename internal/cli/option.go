@@ -56,9 +56,9 @@ var options = []*option{
 		"whose memory: npu (all cards), npu:<id> with id 0-31,",
 		"cpu (pinned host memory) (default npu)"}},
 	{name: "collect-mode", arg: "MODE", group: collection, set: (*parser).setCollectMode, help: []string{
-		"immediate, or deferred: only between the program's calls",
-		"of ms_start and ms_stop, see include/msmemscope.h",
-		"(default immediate)"}},
+		"immediate, or deferred: only between the calls of",
+		"ms_start and ms_stop (msmemscope.h) that the program",
+		"makes (default immediate)"}},
 	{name: "level", arg: "LIST", group: collection, set: (*parser).setLevel, help: []string{
 		"op; for --compare also kernel, or both (default op)"}},
 	{name: "analysis", arg: "LIST", group: analysis, set: (*parser).setAnalysis, help: []string{
