@@ -13,7 +13,8 @@ import (
 // hooks are preloaded into the target in this order (contract 1.9).
 var hooks = []string{"libleaks_ascend_hal_hook.so", "libascend_mstx_hook.so", "libascend_kernel_hook.so"}
 
-// environment is the target's: environ with the hooks, the path of our libraries and the name of the session.
+// environment is the target's: environ with the hooks and the name of the session. LD_LIBRARY_PATH stays as it is: the hooks are
+// named by their paths and name the agent by $ORIGIN, and each helper process would search one more directory.
 func environment(environ []string, libDir, sessionName string) ([]string, error) {
 	if strings.ContainsAny(libDir, ": ") {
 		return nil, fmt.Errorf("the libraries lie in %q; a path with a blank or a colon cannot be preloaded", libDir)
@@ -31,13 +32,6 @@ func environment(environ []string, libDir, sessionName string) ([]string, error)
 		preload = append(preload, previous)
 	}
 	env := set(environ, "LD_PRELOAD", strings.Join(preload, ":"))
-
-	switch previous := lookup(environ, "LD_LIBRARY_PATH"); {
-	case previous == "":
-		env = set(env, "LD_LIBRARY_PATH", libDir)
-	case previous != libDir && !strings.HasPrefix(previous, libDir+":"): // the front script may have done it
-		env = set(env, "LD_LIBRARY_PATH", libDir+":"+previous)
-	}
 	return set(env, session.EnvSession, sessionName), nil
 }
 
