@@ -141,6 +141,6 @@ func (a *analyzer) Report(w io.Writer) {
 		fmt.Fprintf(w, "====== SUMMARY: %.6g Mb(s) leaked in %d allocation(s) ======\n", sum/(1<<20), len(found))
 	}
 	if a.checksHAL() {
-		a.hal.report(a.env.Log)
+		a.hal.report(w, a.env.Log)
 	}
 }

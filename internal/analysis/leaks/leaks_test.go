@@ -245,7 +245,10 @@ func TestDriverMemory(t *testing.T) {
 	p.Apply(event.Event{Kind: event.Free, Pool: event.HAL, Device: event.DeviceNone, Addr: 0x4000, Stamp: 6, Flags: event.Paused})
 	p.Apply(event.Event{Kind: event.Malloc, Pool: event.HAL, Addr: 0x5000, Stamp: 7, Flags: event.Paused})
 	p.Apply(event.Event{Kind: event.System, Sub: event.StartTrace, Stamp: 8})
-	if report := p.Exit(9); report != "" {
+	const end = "not freed when process 123 ended; its log names each.\n"
+	if report := p.Exit(9); report != "[msmemscope] Info: device 0: 1 block(s) of device memory, 0 bytes, were "+end+
+		"[msmemscope] Info: device 1: 1 block(s) of device memory, 512 bytes, were "+end+
+		"[msmemscope] Info: 1 block(s) of pinned host memory, 64 bytes, were "+end {
 		t.Errorf("report %q", report)
 	}
 	if want := []string{
