@@ -14,7 +14,8 @@
  *   P2  records of the one address come in causal order, ALLOC FREE ALLOC FREE ...: the monitor in take();
  *   P3  safe time: the consumer reads its clock T, then tail; no record at or above that tail has a stamp <= T. Only
  *       "before or after T" matters, so a stamp is one bit, and T is taken once in a run, at any turn. And behind the
- *       second record of a thread none has an older stamp than its first;
+ *       second record of a thread none has an older stamp than its first. And the stamps of the one address ascend, so that
+ *       sorting by (stamp, place) keeps the causal order;
  *   P4  nobody hangs: no invalid end state, although a futex wait has no timeout here;
  *   P5  it ends: no cycle of steps (check.sh searches for non-progress cycles; no state is marked as progress).
  *
@@ -76,6 +77,7 @@ byte consumed[PRODUCERS];
 bit sampled, snapped;      /* T was read; tail was read with it */
 byte snap;
 bit stamped[PRODUCERS];    /* the stamp of the thread's last record */
+bit block_stamped;         /* the stamp of the last record of the one address */
 bit late;                  /* a thread's record follows on one that was stamped after T */
 
 /* ------------------------------------------------------------------------------------------------- producer */
@@ -283,6 +285,11 @@ inline take() {
         late = late || stamped[who_of(m)];
 #endif
         stamped[who_of(m)] = W(head + 2) % 2;
+        if
+        :: type_of(m) == MARK
+        :: else -> assert(W(head + 2) % 2 >= block_stamped);        /* P3 */
+            block_stamped = W(head + 2) % 2
+        fi;
         if
         :: type_of(m) == ALLOC -> assert(!live); live = 1           /* P2 */
         :: type_of(m) == FREE -> assert(live); live = 0
