@@ -103,8 +103,9 @@ void *ms_reserve(enum ms_type type, enum ms_pool pool, uint16_t device, size_t b
     h->device = device;
     h->pool = (uint8_t)pool;
     /*
-     * Shadow unless tracing both before the reservation (the event's mode) and after it: START_TRACE is published before
-     * `tracing` is set and STOP_TRACE after it is cleared, so in ring order normal records lie between the two exactly.
+     * Shadow unless tracing both before the reservation (the event's mode) and after the clock was read: START_TRACE is
+     * published before `tracing` is set and STOP_TRACE after it is cleared, so in ring order and by their stamps normal
+     * records lie between the two exactly.
      */
     bool normal = self.mode == MS_NORMAL && __atomic_load_n(&ring->tracing, __ATOMIC_ACQUIRE);
     h->flags = normal ? 0 : MS_F_SHADOW;
