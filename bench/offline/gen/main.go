@@ -1,7 +1,7 @@
 // Command gen writes a memory dump for benchmarks: the rows of a training loop on one card, in time order, always the same
 // for the same options.
 //
-//	gen -rows N [-stacks] [-edits N] -o FILE
+//	gen -rows N [-stacks] [-bare] [-edits N] -o FILE
 package main
 
 import (
@@ -18,6 +18,7 @@ import (
 func main() {
 	rows := flag.Int("rows", 1_000_000, "rows to write, about")
 	stacks := flag.Bool("stacks", false, "with call stacks on MALLOC rows")
+	bare := flag.Bool("bare", false, "operators only, two rows each")
 	edits := flag.Int("edits", 0, "operators to leave out or double, spread evenly")
 	out := flag.String("o", "", "file to write")
 	flag.Parse()
@@ -31,10 +32,14 @@ func main() {
 	}
 	w := bufio.NewWriterSize(f, 1<<20)
 	fmt.Fprintln(w, read.Header)
-	g := &generator{w: w, rnd: rand.New(rand.NewPCG(1, 2)), stacks: *stacks,
+	g := &generator{w: w, rnd: rand.New(rand.NewPCG(1, 2)), stacks: *stacks, bare: *bare,
 		now: 1764753083000000000, live: make([]block, 0, 4096), next: 0x12c041200000}
 	if *edits > 0 {
-		g.every = *rows / 5 / *edits
+		perOperator := 7
+		if *bare {
+			perOperator = 2
+		}
+		g.every = *rows / perOperator / *edits
 	}
 	g.run(*rows)
 	if err := g.w.Flush(); err != nil {
@@ -59,6 +64,7 @@ type generator struct {
 	w      *bufio.Writer
 	rnd    *rand.Rand
 	stacks bool
+	bare   bool
 	every  int // operators between two edits
 
 	id, alloc, now   int64
@@ -73,6 +79,7 @@ var owners = []string{"PTA@model@weight", "PTA@model@gradient", "PTA@fsdp2@all_g
 
 func (g *generator) run(rows int) {
 	g.row("SYSTEM,START_TRACE,N/A", "N/A", "N/A", "", "")
+	names := rand.New(rand.NewPCG(3, 4)) // apart from the rest, so that an edit changes no name behind it
 	for op := 0; int(g.id) < rows; op++ {
 		if op%2000 == 0 {
 			g.row(`MSTX,Range_start,"step start"`, "0", "N/A", "", "")
@@ -81,11 +88,13 @@ func (g *generator) run(rows int) {
 		if g.every > 0 && op%g.every == g.every-1 {
 			copies = 2 * (op / g.every % 2)
 		}
-		name := "torch._ops.aten." + operators[g.rnd.IntN(len(operators))]
+		name := "torch._ops.aten." + operators[names.IntN(len(operators))]
 		for range copies {
 			g.row("OP_LAUNCH,ATEN_START,"+name, "0", "N/A", "", "")
-			g.memory()
-			g.row("KERNEL_LAUNCH,KERNEL_LAUNCH,"+name[16:], "0", "N/A", fmt.Sprintf("{streamId:3,taskId:%d}", op), "")
+			if !g.bare {
+				g.memory()
+				g.row("KERNEL_LAUNCH,KERNEL_LAUNCH,"+name[16:], "0", "N/A", fmt.Sprintf("{streamId:3,taskId:%d}", op), "")
+			}
 			g.row("OP_LAUNCH,ATEN_END,"+name, "0", "N/A", "", "")
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"zombiezen.com/go/sqlite"
+
 	"memscope/internal/event"
 )
 
@@ -272,5 +274,23 @@ func TestCheck(t *testing.T) {
 				t.Errorf("Check(%.80s, %v) = %v, want %q", c.path, i == 1, err, want)
 			}
 		}
+	}
+}
+
+// TestImmutable opens a database by its URI, as OpenDB does on read-only media.
+func TestImmutable(t *testing.T) {
+	content, err := os.ReadFile("testdata/small.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := write(t, "a b%20#?.db", string(content))
+	conn, err := sqlite.OpenConn(fileURI(path)+"?immutable=1", sqlite.OpenReadOnly|sqlite.OpenURI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	rows := 0
+	if err := scanDB(conn, "", Options{}, func(b *Batch) error { rows += len(b.Rows); return nil }); err != nil || rows != 20 {
+		t.Errorf("%d rows, %v", rows, err)
 	}
 }
