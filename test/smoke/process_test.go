@@ -188,9 +188,12 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// Deferred collection: nothing until the program asks for it, which these never do.
+// Deferred collection: nothing until the program asks for it, which this one never does; one line says so.
 func TestDeferred(t *testing.T) {
-	j := under(t, "--collect-mode=deferred", target("numbered"), "2", "100").run().want(0).noComplaints()
+	j := under(t, "--collect-mode=deferred", target("numbered"), "2", "100").run().want(0)
+	if lines := j.complaints(); len(lines) != 1 || !strings.Contains(lines[0], "--collect-mode=deferred") {
+		t.Errorf("complaints: %q", lines)
+	}
 	for _, d := range j.dumps() {
 		if n := d.count(func(r row) bool { return r.kind == "HAL" }); n > 0 {
 			t.Errorf("%d rows", n)
