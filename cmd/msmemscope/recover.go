@@ -18,10 +18,14 @@ func recoverDump(dir string, w io.Writer) error {
 		for _, n := range p.Files {
 			rows += n
 		}
-		fmt.Fprintf(w, "[msmemscope] Info: %s is complete: %d row(s) written, %d of them for blocks that were alive at the end.\n",
-			p.Path, rows, p.Closed)
+		state := "is complete"
+		if p.Torn > 0 || len(p.Missing) > 0 {
+			state = "is as complete as its spool allows"
+		}
+		fmt.Fprintf(w, "[msmemscope] Info: %s %s: %d row(s) written, %d of them for blocks that were alive at the end.\n",
+			p.Path, state, rows, p.Closed)
 		if p.Torn > 0 {
-			fmt.Fprintf(w, "[msmemscope] Warn: %s: %d byte(s) of the spool could not be read.\n", p.Path, p.Torn)
+			fmt.Fprintf(w, "[msmemscope] Warn: %s: %d byte(s) of the spool are cut off or damaged; the events in and behind them are missing.\n", p.Path, p.Torn)
 		}
 		for name, n := range p.Missing {
 			fmt.Fprintf(w, "[msmemscope] Warn: %s/%s: %d byte(s) that had been written are missing.\n", p.Path, name, n)

@@ -230,6 +230,8 @@ func (c *client) finish() {
 	c.tellLosses()
 	if c.collected {
 		c.set.Report(&c.report)
+	} else {
+		c.session.talk.line(fmt.Sprintf("[msmemscope] Warn: process %d used the stack, but nothing was recorded: %s.", c.pid, c.whyNothing()))
 	}
 	c.ledger, c.set, c.decoder = nil, nil, nil // what lives may be much, and the rendering may take long
 	if err := c.session.budget.give(c.ring); err != nil {
@@ -238,6 +240,14 @@ func (c *client) finish() {
 	c.ring, c.reader = nil, nil
 	c.dump.finish()
 	close(c.done)
+}
+
+// whyNothing guesses from the options why no event became a row.
+func (c *client) whyNothing() string {
+	if c.session.cfg.Mode == config.Deferred {
+		return "--collect-mode=deferred waits for a start, which never came"
+	}
+	return "none of its events is of the kinds and cards that the options select"
 }
 
 // tellLosses says what of the process's events is not recorded.

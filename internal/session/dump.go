@@ -103,11 +103,15 @@ func (d *dump) finish() {
 	if d.spool != nil {
 		d.flush(false)
 		d.missing += d.spool.Lost()
-		if err := d.renderer.Load().Finish(d.end); err != nil {
+		r := d.renderer.Load()
+		if err := r.Finish(d.end); err != nil {
 			d.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d: %v.", d.pid, err))
 			_ = d.spool.Close()
 		} else if err := d.spool.Remove(); err != nil {
 			d.log.Logf(config.Warning, "remove the spool: %v", err)
+		}
+		if r.Stats().Homeless > 0 {
+			d.session.talk.line(fmt.Sprintf("[msmemscope] Info: process %d: no event belongs to a card that the options select, so there is no dump.", d.pid))
 		}
 		d.spool = nil
 	}

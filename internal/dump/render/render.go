@@ -64,7 +64,7 @@ type UnfinishedError struct {
 }
 
 func (e *UnfinishedError) Error() string {
-	return fmt.Sprintf("the dump in %s is not complete: %v; 'msmemscope dump recover %s' completes it when the cause is gone", e.Path, e.Err, e.Path)
+	return fmt.Sprintf("the dump in %s is not complete: %v; 'msmemscope dump recover %s' writes what is stored when the cause is gone", e.Path, e.Err, e.Path)
 }
 
 func (e *UnfinishedError) Unwrap() error { return e.Err }
