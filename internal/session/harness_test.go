@@ -192,6 +192,9 @@ func (r *run) dumps(pid int) map[string][][]string {
 		if err != nil {
 			r.t.Fatal(err)
 		}
+		if len(all) == 0 {
+			continue // just made, the header is not written yet
+		}
 		device := filepath.Base(filepath.Dir(filepath.Dir(path)))
 		rows[device] = append(rows[device], all[1:]...)
 	}

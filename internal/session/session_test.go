@@ -178,11 +178,11 @@ func TestNobodyComes(t *testing.T) {
 	}
 }
 
-// A process that connects and records nothing leaves nothing behind.
+// A process that connects and records nothing leaves nothing behind, and is said to.
 func TestSilentProcess(t *testing.T) {
 	r := startRun(t, settings())
 	r.child("hello 0").wait()
-	if lines := r.conclude(); len(lines) != 0 || r.done.Collected != 0 {
+	if lines := r.conclude(); len(lines) != 1 || !strings.Contains(lines[0], "nothing was recorded: none of its events") || r.done.Collected != 0 {
 		t.Errorf("lines %q, %+v", lines, *r.done)
 	}
 	if _, err := os.Stat(r.output); !os.IsNotExist(err) {
