@@ -60,29 +60,41 @@ __attribute__((constructor)) static void watch_forks(void)
     __register_atfork(NULL, NULL, after_fork, NULL);
 }
 
-/* Gets the connection out of LIFE_INIT, or waits while another thread does that. Returns what came of it. */
+/* tkill asks about any thread of the system, so that a vfork child that waits for its parent's thread is right, too. */
+static bool thread_gone(uint32_t tid)
+{
+    return syscall(SYS_tkill, tid, 0) < 0 && errno == ESRCH;
+}
+
+/*
+ * Gets the connection out of LIFE_INIT, or waits while another thread does that. Returns what came of it.
+ *
+ * The thread that shakes hands may never come back: cancelled, ended or jumped away by a signal handler. When it is gone,
+ * a waiter goes on in its place; when it is this very thread, it came back by another way. A thread that lives but has
+ * jumped away cannot be told from a slow one, so after twice the handshake's own limit nobody waits any more.
+ */
 static __attribute__((noinline)) uint32_t settle(void)
 {
     int saved = errno;
     struct life *life = life_page();
-    int64_t deadline = 0;
+    const uint32_t me = (uint32_t)syscall(SYS_gettid);
+    int64_t deadline = now_ns() + 2LL * HANDSHAKE_MS * NS_PER_MS;
     uint32_t state;
-    while ((state = __atomic_load_n(&life->state, __ATOMIC_ACQUIRE)) <= LIFE_CONNECTING) {
-        if (state == LIFE_INIT) {
-            if (__atomic_compare_exchange_n(&life->state, &state, LIFE_CONNECTING, false, __ATOMIC_ACQ_REL,
-                                            __ATOMIC_RELAXED)) {
-                state = connect_collector() ? LIFE_READY : LIFE_OFF;
-                __atomic_store_n(&life->state, state, __ATOMIC_RELEASE);
+    while ((state = __atomic_load_n(&life->state, __ATOMIC_ACQUIRE)) == LIFE_INIT) {
+        uint32_t connector = __atomic_load_n(&life->connector, __ATOMIC_ACQUIRE);
+        if (connector == 0 || connector == me || thread_gone(connector)) {
+            /* The state once more: the thread may have settled it before it went. */
+            if (__atomic_compare_exchange_n(&life->connector, &connector, me, false, __ATOMIC_ACQ_REL,
+                                            __ATOMIC_RELAXED) &&
+                __atomic_load_n(&life->state, __ATOMIC_ACQUIRE) == LIFE_INIT) {
+                __atomic_store_n(&life->state, connect_collector() ? LIFE_READY : LIFE_OFF, __ATOMIC_RELEASE);
                 futex_wake_all(&life->state);
             }
-            continue;
+        } else if (now_ns() > deadline) {
+            __atomic_compare_exchange_n(&life->state, &state, LIFE_OFF, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+        } else {
+            futex_wait(&life->state, LIFE_INIT, 100LL * NS_PER_MS);
         }
-        /* Twice the handshake's own limit: the thread that connects is gone, and this event with it. */
-        if (!deadline)
-            deadline = now_ns() + 2LL * HANDSHAKE_MS * NS_PER_MS;
-        else if (now_ns() > deadline)
-            break;
-        futex_wait(&life->state, LIFE_CONNECTING, 100LL * NS_PER_MS);
     }
     errno = saved;
     return state;
@@ -124,7 +136,7 @@ bool enter(void)
     self.depth = 1;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     uint32_t state = life_state();
-    if (__builtin_expect(state <= LIFE_CONNECTING, 0))
+    if (__builtin_expect(state == LIFE_INIT, 0))
         state = settle();
     if (__builtin_expect(state == LIFE_READY, 1)) {
         know_thread();

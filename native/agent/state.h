@@ -24,8 +24,7 @@ enum { NS_PER_MS = 1000000 };
 #endif
 
 enum life_state {
-    LIFE_INIT,       /* no event yet */
-    LIFE_CONNECTING, /* one thread shakes hands, others wait */
+    LIFE_INIT, /* no event yet, or one thread shakes hands and others wait */
     LIFE_READY,
     LIFE_OFF,  /* nobody collects for us */
     LIFE_LOST, /* somebody did */
@@ -37,6 +36,7 @@ enum life_state {
  */
 struct life {
     uint32_t state;     /* enum life_state; futex */
+    uint32_t connector; /* thread id of who shakes hands, or did; 0: nobody yet */
     uint32_t steering;  /* futex: 1 while a thread is in ms_start or ms_stop */
     int64_t next_probe; /* when the collector may be asked again whether it lives */
     uint64_t steps;

@@ -2,6 +2,7 @@
  * test_connect.c - the handshake, and every way in which it can go wrong without the target noticing.
  */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -187,7 +188,7 @@ CASE(modes)
         collector_open(&c);
         collector_serve(&c);
         if (agent.life)
-            agent.life->state = LIFE_INIT; /* as a fork does */
+            memset(agent.life, 0, sizeof *agent.life); /* as a fork does */
         enum ms_mode memory = ms_enter(MS_MEMORY);
         if (memory != MS_SKIP)
             ms_leave();
@@ -261,19 +262,98 @@ CASE(signal_during_handshake)
     CHECK_EQ(collector_count(&c), 1);
 }
 
-/* The thread that shakes hands never comes back: others give up waiting, for this event. */
+/* Where a thread is lost: the welcome takes longer than it lives. */
+static void slow_collector(void)
+{
+    collector_defaults(&c);
+    c.delay_ms = 100;
+    collector_open(&c);
+    collector_serve(&c);
+}
+
+static void *cancelled_event(void *arg)
+{
+    (void)arg;
+    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+    ms_enter(MS_MEMORY);
+    return NULL;
+}
+
+/* The thread that shakes hands is cancelled: the next one introduces the process, at once. */
 CASE(connector_gone)
+{
+    pthread_t thread;
+    void *result;
+    slow_collector();
+    CHECK_EQ(pthread_create(&thread, NULL, cancelled_event, NULL), 0);
+    poll(NULL, 0, 30);
+    pthread_cancel(thread);
+    pthread_join(thread, &result);
+    CHECK(result == PTHREAD_CANCELED);
+    CHECK(life_state() == LIFE_INIT);
+    int64_t began = now_ns();
+    CHECK_EQ(ms_enter(MS_MEMORY), MS_NORMAL);
+    CHECK(now_ns() - began < HANDSHAKE_MS * (int64_t)NS_PER_MS);
+    CHECK_EQ(self.tid, syscall(SYS_gettid));
+    ms_leave();
+}
+
+static void exit_thread(int signal)
+{
+    (void)signal;
+    syscall(SYS_exit, 0); /* not pthread_exit: it would unwind through the frames of ThreadSanitizer */
+}
+
+static void *exiting_event(void *arg)
+{
+    __atomic_store_n((uint32_t *)arg, (uint32_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
+    ms_enter(MS_MEMORY);
+    return NULL;
+}
+
+/* The same with others already waiting: one of them takes over, and one only. */
+CASE(connector_gone_amid_waiters)
+{
+    enum { WAITERS = 4 };
+    pthread_t thread, waiters[WAITERS];
+    pthread_barrier_t barrier;
+    uint32_t tid = 0;
+    slow_collector();
+    signal(SIGUSR1, exit_thread);
+    CHECK_EQ(pthread_create(&thread, NULL, exiting_event, &tid), 0);
+    struct life *life;
+    while (!(life = __atomic_load_n(&agent.life, __ATOMIC_ACQUIRE)) ||
+           __atomic_load_n(&life->connector, __ATOMIC_ACQUIRE) == 0)
+        poll(NULL, 0, 1);
+    pthread_barrier_init(&barrier, NULL, WAITERS);
+    for (int i = 0; i < WAITERS; i++)
+        CHECK_EQ(pthread_create(&waiters[i], NULL, first_event, &barrier), 0);
+    poll(NULL, 0, 20);
+    syscall(SYS_tgkill, getpid(), __atomic_load_n(&tid, __ATOMIC_ACQUIRE), SIGUSR1);
+    for (int i = 0; i < WAITERS; i++)
+        CHECK_EQ(pthread_join(waiters[i], NULL), 0);
+    collector_client(&c, 1); /* the lost thread's hello, and one more */
+    CHECK_EQ(collector_count(&c), 2);
+}
+
+/* The thread lives, but does something else: others give up waiting, once for all. */
+CASE(connector_elsewhere)
 {
     collector_defaults(&c);
     collector_open(&c);
     collector_serve(&c);
     CHECK_EQ(ms_enter(MS_MEMORY), MS_NORMAL);
     ms_leave();
-    agent.life->state = LIFE_CONNECTING;
+    agent.life->connector = (uint32_t)getppid();
+    agent.life->state = LIFE_INIT;
     int64_t began = now_ns();
     CHECK_EQ(ms_enter(MS_MEMORY), MS_SKIP);
     CHECK(now_ns() - began >= 2 * HANDSHAKE_MS * (int64_t)NS_PER_MS);
     CHECK_EQ(self.depth, 0);
+    CHECK(life_state() == LIFE_OFF);
+    began = now_ns();
+    CHECK_EQ(ms_enter(MS_MEMORY), MS_SKIP);
+    CHECK(now_ns() - began < HANDSHAKE_MS * (int64_t)NS_PER_MS);
 }
 
 int test_connect(void)
@@ -299,6 +379,8 @@ int test_connect(void)
         cmocka_unit_test(many_threads),
         cmocka_unit_test(signal_during_handshake),
         cmocka_unit_test(connector_gone),
+        cmocka_unit_test(connector_gone_amid_waiters),
+        cmocka_unit_test(connector_elsewhere),
     };
     return cmocka_run_group_tests_name("connect", tests, NULL, NULL);
 }

@@ -178,7 +178,9 @@ CASE(fork_amid_a_handshake)
     collector_open(&c);
     collector_serve(&c);
     pthread_create(&thread, NULL, first_event, NULL);
-    while (life_state() != LIFE_CONNECTING)
+    struct life *life;
+    while (!(life = __atomic_load_n(&agent.life, __ATOMIC_ACQUIRE)) ||
+           __atomic_load_n(&life->connector, __ATOMIC_ACQUIRE) == 0)
         ;
     pid_t pid = fork();
     if (pid == 0) {
