@@ -1,7 +1,8 @@
 """Times `msmemscope dump` on one dump, each question beside its Python peer and beside `wc -l`; called by run.sh.
 
-    measure.py PROGRAM DUMP [--no-peers]
+measure.py PROGRAM DUMP [--no-peers]
 """
+
 import os
 import subprocess
 import sys
@@ -46,21 +47,42 @@ def main(program, dump, peers):
         lines = sum(block.count(b"\n") for block in iter(lambda: f.read(1 << 20), b""))
     wc = best(5, "wc", "-l", dump)[0]
     start, end = middle(dump)
-    print("%s: %d lines, %.0f MB; wc -l takes %.3f s" % (os.path.basename(dump), lines, size / 1e6, wc))
-    print("%-18s %8s %8s %12s %8s %8s %10s %8s" % ("question", "s", "cpu s", "rows/s", "MB/s", "MB mem", "x Python", "x wc -l"))
-    for name, words in (("stats", []), ("check", []), ("peak", []), ("curve", ["--bins", "100"]), ("at", [end]),
-                        ("window", [start, end]), ("group", []), ("group-stack", ["--by", "stack"]), ("leak-candidates", []),
-                        ("trend", []), ("oom", []), ("fragmentation", []), ("hal-segments", []), ("kernels", [])):
+    print(f"{os.path.basename(dump)}: {lines} lines, {size / 1e6:.0f} MB; wc -l takes {wc:.3f} s")
+    print(
+        f"{'question':18} {'s':>8} {'cpu s':>8} {'rows/s':>12} {'MB/s':>8} {'MB mem':>8} {'x Python':>10} {'x wc -l':>8}"
+    )
+    for name, words in (
+        ("stats", []),
+        ("check", []),
+        ("peak", []),
+        ("curve", ["--bins", "100"]),
+        ("at", [end]),
+        ("window", [start, end]),
+        ("group", []),
+        ("group-stack", ["--by", "stack"]),
+        ("leak-candidates", []),
+        ("trend", []),
+        ("oom", []),
+        ("fragmentation", []),
+        ("hal-segments", []),
+        ("kernels", []),
+    ):
         question = "group" if name == "group-stack" else name
         times = [w for w in words if w.isdigit() and name in ("at", "window")]
         rest = [w for w in words if w not in times]
-        took, memory, cpu = best(3, program, question, *times, dump, *rest, "--pool", "all") if name in ("group", "at", "window", "leak-candidates") \
+        took, memory, cpu = (
+            best(3, program, question, *times, dump, *rest, "--pool", "all")
+            if name in ("group", "at", "window", "leak-candidates")
             else best(3, program, question, dump, *rest)
+        )
         ratio = ""
         if peers:
             ratio = "%.1f" % (run(sys.executable, os.path.join(HERE, "peer.py"), name, dump, *times)[0] / took)
-        print("%-18s %8.3f %8.3f %12.0f %8.0f %8.0f %10s %8.1f" %
-              (name, took, cpu, lines / took, size / took / 1e6, memory, ratio, took / wc), flush=True)
+        print(
+            f"{name:18} {took:8.3f} {cpu:8.3f} {lines / took:12.0f} {size / took / 1e6:8.0f} {memory:8.0f} {ratio:>10} "
+            f"{took / wc:8.1f}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":
