@@ -5,6 +5,7 @@
 It is the peer that bench/offline/run.sh measures against: correct on a dump in time order, written for clarity, with no
 trick that an engineer would not use in a script of an afternoon.
 """
+
 import csv
 import json
 import sys
@@ -69,8 +70,16 @@ def stats(path):
         threads.add(row["Thread Id"])
         shadow += "shadow:true" in row["Attr"]
         stacks += bool(row["Call Stack(Python)"])
-    return {"rows": sum(events.values()), "first": first, "last": last, "shadow": shadow, "stacks": stacks,
-            "events": {"/".join(k): v for k, v in events.items()}, "devices": devices, "threads": len(threads)}
+    return {
+        "rows": sum(events.values()),
+        "first": first,
+        "last": last,
+        "shadow": shadow,
+        "stacks": stacks,
+        "events": {"/".join(k): v for k, v in events.items()},
+        "devices": devices,
+        "threads": len(threads),
+    }
 
 
 def check(path):
@@ -115,7 +124,7 @@ def curve(path, bins=100):
 
 def at(path, moment):
     live = {}
-    for _, _, _, live in blocks(path, int(moment)):
+    for _, _, _, live in blocks(path, int(moment)):  # noqa: B007 - wanted behind the loop
         pass
     held = Counter()
     for key, (size, _, owner, _) in live.items():
@@ -149,7 +158,7 @@ def group(path, by=2):
 def leak_candidates(path):
     found = Counter()
     live = {}
-    for row, a, gone, live in blocks(path):
+    for row, a, gone, live in blocks(path):  # noqa: B007 - wanted behind the loop
         if gone and a.get("shadow") == "true":
             found[account(row) + (gone[2],)] += gone[0]
     for key, block in live.items():
@@ -162,7 +171,9 @@ def trend(path):
 
 
 def oom(path):
-    return [dict(attrs(r), type=r["Event Type"], at=r["Timestamp(ns)"]) for r in rows(path) if r["Event"] == "OOM_DETAIL"]
+    return [
+        dict(attrs(r), type=r["Event Type"], at=r["Timestamp(ns)"]) for r in rows(path) if r["Event"] == "OOM_DETAIL"
+    ]
 
 
 def fragmentation(path):
@@ -202,9 +213,22 @@ def kernels(path):
     return {"/".join(k): v for k, v in sums.most_common(20)}
 
 
-QUESTIONS = {"stats": stats, "check": check, "peak": peak, "curve": curve, "at": at, "window": window, "group": group,
-             "group-stack": lambda path: group(path, 3), "leak-candidates": leak_candidates, "trend": trend, "oom": oom,
-             "fragmentation": fragmentation, "hal-segments": hal_segments, "kernels": kernels}
+QUESTIONS = {
+    "stats": stats,
+    "check": check,
+    "peak": peak,
+    "curve": curve,
+    "at": at,
+    "window": window,
+    "group": group,
+    "group-stack": lambda path: group(path, 3),
+    "leak-candidates": leak_candidates,
+    "trend": trend,
+    "oom": oom,
+    "fragmentation": fragmentation,
+    "hal-segments": hal_segments,
+    "kernels": kernels,
+}
 
 if __name__ == "__main__":
     json.dump(QUESTIONS[sys.argv[1]](sys.argv[2], *sys.argv[3:]), sys.stdout, default=str)
