@@ -3,6 +3,7 @@
 
 The program is looked for in $MSMEMSCOPE, then in ../bin, in $PATH, and beside this script.
 """
+
 import argparse
 import os
 import shutil
@@ -12,8 +13,12 @@ import sys
 
 def program():
     here = os.path.dirname(os.path.abspath(__file__))
-    places = [os.environ.get("MSMEMSCOPE"), shutil.which("msmemscope", path=os.path.join(here, "..", "bin")),
-              shutil.which("msmemscope"), shutil.which("msmemscope", path=here)]
+    places = [
+        os.environ.get("MSMEMSCOPE"),
+        shutil.which("msmemscope", path=os.path.join(here, "..", "bin")),
+        shutil.which("msmemscope"),
+        shutil.which("msmemscope", path=here),
+    ]
     for place in places:
         if place:
             return place
@@ -24,14 +29,25 @@ def run(words):
     try:
         return subprocess.call([program(), "dump"] + words)
     except OSError as error:
-        sys.exit("msmemscope cannot be started: %s" % error)
+        sys.exit(f"msmemscope cannot be started: {error}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("dump")
     ask = parser.add_mutually_exclusive_group(required=True)
-    for name in ("stats", "check", "sort", "curve", "peak", "leak-candidates", "trend", "oom", "fragmentation", "hal-segments"):
+    for name in (
+        "stats",
+        "check",
+        "sort",
+        "curve",
+        "peak",
+        "leak-candidates",
+        "trend",
+        "oom",
+        "fragmentation",
+        "hal-segments",
+    ):
         ask.add_argument("--" + name, dest="question", action="store_const", const=name)
     ask.add_argument("--at-timestamp", metavar="NS")
     ask.add_argument("--window", nargs=2, metavar=("START", "END"))
