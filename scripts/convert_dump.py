@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Turns a CSV dump into a database, or back; `msmemscope dump convert` does it."""
+
 import argparse
 import sys
 
