@@ -19,7 +19,7 @@ def run(*command):
     took = time.perf_counter() - start
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        sys.exit("%s: exit %d" % (" ".join(command), process.returncode))
+        sys.exit(f"{' '.join(command)}: exit {process.returncode}")
     return took, usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime
 
 
@@ -49,7 +49,8 @@ def main(program, dump, peers):
     start, end = middle(dump)
     print(f"{os.path.basename(dump)}: {lines} lines, {size / 1e6:.0f} MB; wc -l takes {wc:.3f} s")
     print(
-        f"{'question':18} {'s':>8} {'cpu s':>8} {'rows/s':>12} {'MB/s':>8} {'MB mem':>8} {'x Python':>10} {'x wc -l':>8}"
+        f"{'question':18} {'s':>8} {'cpu s':>8} {'rows/s':>12} {'MB/s':>8} {'MB mem':>8} "
+        f"{'x Python':>10} {'x wc -l':>8}"
     )
     for name, words in (
         ("stats", []),
