@@ -77,7 +77,8 @@ native-$(1)-build: build/native/$(1)/unit $(foreach e,inner plain,$(foreach l,as
 endef
 $(eval $(call native_tests,test,))
 $(eval $(call native_tests,asan,-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined))
-$(eval $(call native_tests,tsan,-fsanitize=thread))
+# gcc warns that TSan does not see fences; the one in ring.c orders two atomics, no plain data.
+$(eval $(call native_tests,tsan,-fsanitize=thread -Wno-tsan))
 $(eval $(call native_tests,cov,--coverage))
 
 .PHONY: native-test native-asan native-tsan native-cov
