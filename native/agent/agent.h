@@ -70,8 +70,9 @@ MS_EXPORT uint16_t ms_physical_device(int logical);
 MS_EXPORT void *ms_resolve(void **slot, const void *hook, const char *inner, const char *name, const char *library);
 
 /*
- * The real function behind a hook: `inner` (may be NULL) anywhere in the process, else `name` in a library loaded after
- * the hook's own, else `name` in $ASCEND_HOME_PATH/lib64/`library`, which is then loaded. NULL when there is none.
+ * The real function behind a hook, whichever comes first in load order: `inner` (may be NULL) in any library, or `name`
+ * in one behind the hook's own, which is how another preloaded wrapper gets its turn. Without either,
+ * $ASCEND_HOME_PATH/lib64/`library` is loaded and the search made again. NULL when there is none.
  * `slot` caches the answer; `hook` is the hook itself.
  */
 static inline void *ms_real(void **slot, const void *hook, const char *inner, const char *name, const char *library)

@@ -91,8 +91,9 @@ static bool contains(const struct dl_phdr_info *lib, const void *address)
 }
 
 struct search {
+    const char *inner; /* wanted of any library, before `name`; may be NULL */
     const char *name;
-    const void *after; /* NULL as soon as that library is behind us */
+    const void *after; /* only of libraries behind this one's; NULL as soon as it is behind us */
     void *found;
     const char *library; /* of `found`, the loader's own string; empty for the program itself */
 };
@@ -102,12 +103,15 @@ static int visit(struct dl_phdr_info *lib, size_t size, void *arg)
     (void)size;
     struct search *search = arg;
     struct tables t;
-    if (search->after) {
+    bool readable = read_tables(lib, &t);
+    uint32_t index = readable && search->inner ? look_up(&t, search->inner) : 0;
+    if (index == 0 && search->after) {
         if (contains(lib, search->after))
             search->after = NULL;
         return 0;
     }
-    uint32_t index = read_tables(lib, &t) ? look_up(&t, search->name) : 0;
+    if (index == 0 && readable)
+        index = look_up(&t, search->name);
     if (index == 0)
         return 0;
     search->found = (void *)(lib->dlpi_addr + t.symbols[index].st_value);
@@ -125,14 +129,18 @@ static void *open_library(const char *path, int mode)
     return search.found ? ((dlopen_fn *)search.found)(path, mode) : NULL;
 }
 
-void *find_symbol(const char *name, const void *after)
+static void *find(struct search search)
 {
-    struct search search = {.name = name, .after = after};
     dl_iterate_phdr(visit, &search);
     /* The address is kept, so the library has to stay too. */
     if (search.found && search.library && search.library[0])
         open_library(search.library, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
     return search.found;
+}
+
+void *find_symbol(const char *name, const void *after)
+{
+    return find((struct search){.name = name, .after = after});
 }
 
 static int count_loads(struct dl_phdr_info *lib, size_t size, void *arg)
@@ -149,10 +157,13 @@ unsigned long long library_loads(void)
     return loads;
 }
 
+/*
+ * In load order, what comes first: `inner` in any library, or `name` behind the hook. So somebody else's preloaded wrapper
+ * of the public name, which comes before the driver, is called as it would be without us.
+ */
 static void *find_real(const void *hook, const char *inner, const char *name)
 {
-    void *real = inner ? find_symbol(inner, NULL) : NULL;
-    return real ? real : find_symbol(name, hook);
+    return find((struct search){.inner = inner, .name = name, .after = hook});
 }
 
 static bool load_from_home(const char *library)

@@ -98,6 +98,36 @@ CASE(public_name)
     CHECK(ms_real(&slot, (void *)a_hook, "halMemFreeInner", "halMemFree", "libascend_hal.so") != NULL);
 }
 
+static void *load(const char *edition)
+{
+    void *handle = dlopen(library_path(edition, "libascend_hal.so"), RTLD_NOW | RTLD_LOCAL);
+    CHECK(handle != NULL);
+    return handle;
+}
+
+/* Somebody's wrapper of the public name, preloaded behind us and so before the driver, gets its turn. */
+CASE(wrapper_before_the_driver)
+{
+    void *slot = NULL, *wrapper = load("plain");
+    load("inner");
+    CHECK(ms_real(&slot, (void *)a_hook, "halMemFreeInner", "halMemFree", "none") == dlsym(wrapper, "halMemFree"));
+}
+
+CASE(public_name_behind_the_driver)
+{
+    void *slot = NULL, *driver = load("inner");
+    load("plain");
+    CHECK(ms_real(&slot, (void *)a_hook, "halMemFreeInner", "halMemFree", "none") == dlsym(driver, "halMemFreeInner"));
+}
+
+/* The hook's library came later than the driver. */
+CASE(driver_before_the_hook)
+{
+    void *slot = NULL, *driver = load("inner"), *later = dlsym(load("plain"), "halMemFree");
+    CHECK(later != NULL);
+    CHECK(ms_real(&slot, later, "halMemFreeInner", "halMemFree", "none") == dlsym(driver, "halMemFreeInner"));
+}
+
 CASE(nowhere)
 {
     void *slot = NULL;
@@ -126,9 +156,18 @@ CASE(loads)
 int test_symbols(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_as_dlsym), cmocka_unit_test(after_own_library), cmocka_unit_test(local_library),
-        cmocka_unit_test(sysv_hash),     cmocka_unit_test(stays_loaded),      cmocka_unit_test(loaded_from_home),
-        cmocka_unit_test(public_name),   cmocka_unit_test(nowhere),           cmocka_unit_test(loads),
+        cmocka_unit_test(same_as_dlsym),
+        cmocka_unit_test(after_own_library),
+        cmocka_unit_test(local_library),
+        cmocka_unit_test(sysv_hash),
+        cmocka_unit_test(stays_loaded),
+        cmocka_unit_test(loaded_from_home),
+        cmocka_unit_test(public_name),
+        cmocka_unit_test(nowhere),
+        cmocka_unit_test(wrapper_before_the_driver),
+        cmocka_unit_test(public_name_behind_the_driver),
+        cmocka_unit_test(driver_before_the_hook),
+        cmocka_unit_test(loads),
     };
     return cmocka_run_group_tests_name("symbols", tests, NULL, NULL);
 }
