@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -50,6 +51,7 @@ type client struct {
 	stuckSince time.Time
 	nextLook   time.Time
 	shut       bool
+	damaged    uint64 // records that the process has overwritten
 
 	begun  time.Time
 	events uint64 // rows, also those that the user does not want
@@ -73,8 +75,10 @@ func newClient(s *session, proc *process, pid uint64, ring *wire.Ring) *client {
 	return c
 }
 
-// run takes what the process records, until it is gone, and finishes its files.
+// run takes what the process records, until it is gone, and finishes its files. A failure of ours ends this client only.
 func (c *client) run() {
+	defer close(c.done)
+	defer c.rescue()
 	for idle := idleLeast; ; {
 		status, moved := c.turn()
 		switch {
@@ -88,8 +92,8 @@ func (c *client) run() {
 			return
 		case status == wire.Stuck:
 			c.unstick(time.Now())
-		case status == wire.Broken && !c.shut:
-			c.shutRing("the process has overwritten its record buffer")
+		case status == wire.Broken:
+			c.overwritten()
 		}
 		time.Sleep(idle)
 		if !moved {
@@ -117,7 +121,10 @@ func (c *client) turn() (status wire.Status, moved bool) {
 			break
 		}
 		moved = true
-		c.pending.add(rec)
+		if !c.pending.add(rec) {
+			c.damaged++
+			c.overwritten()
+		}
 	}
 	safe := c.reader.Safe(monotonic)
 	c.reader.Release()
@@ -213,6 +220,13 @@ func (c *client) unstick(now time.Time) {
 	c.shutRing(fmt.Sprintf("a thread has not finished a record for %v while others wait", poisonPatience))
 }
 
+// overwritten deals with debris in the ring.
+func (c *client) overwritten() {
+	if !c.shut {
+		c.shutRing("the process has overwritten its record buffer")
+	}
+}
+
 // shutRing ends the recording of a process that lives on.
 func (c *client) shutRing(why string) {
 	c.shut = true
@@ -239,7 +253,30 @@ func (c *client) finish() {
 	}
 	c.ring, c.reader = nil, nil
 	c.dump.finish()
-	close(c.done)
+}
+
+// rescue ends the client after a panic in its pipeline, as far as that can be done: the ring is shut, and the spool stays.
+func (c *client) rescue() {
+	failure := recover()
+	if failure == nil {
+		return
+	}
+	c.report.Reset()
+	c.log.Logf(config.Error, "panic: %v; %s", failure, debug.Stack())
+	c.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d (%s): its recording has failed inside the tool (%v); what was recorded "+
+		"until then stays for `msmemscope dump recover`, and other processes are still recorded.", c.pid, c.name, failure))
+	c.ledger, c.set, c.decoder = nil, nil, nil
+	if c.ring != nil {
+		c.ring.Shut()
+		_ = c.session.budget.give(c.ring)
+		c.ring, c.reader = nil, nil
+	}
+	defer func() { // what has failed may be the writing itself
+		if failure := recover(); failure != nil {
+			c.log.Logf(config.Error, "panic in the writing of the dump: %v", failure)
+		}
+	}()
+	c.dump.abandon()
 }
 
 // whyNothing guesses from the options why no event became a row.
@@ -257,6 +294,7 @@ func (c *client) tellLosses() {
 		n    uint64
 		what string
 	}{
+		{c.damaged, "event(s) were overwritten by the process itself"},
 		{lost.Busy, "event(s) were cut off by the death of their thread"},
 		{lost.Unmarked, "gap(s) of one or more events were left by the death of their threads"},
 		{skipped, "event(s) were not recorded because the buffer was closed"},

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	dumprecover "memscope/internal/dump/recover"
 	"memscope/internal/wire"
 	"memscope/internal/wire/wiretest"
 )
@@ -96,6 +97,107 @@ func TestOverwrittenRing(t *testing.T) {
 	<-c.done
 	if lost := c.events; lost != 0 {
 		t.Errorf("%d events", lost)
+	}
+}
+
+// A record whose head is whole and whose fields cannot be is debris, too: the ring is shut, and nothing of it becomes a row.
+func TestDamagedFields(t *testing.T) {
+	for name, damage := range map[string]func(p *wiretest.Producer){
+		"pool of a block": func(p *wiretest.Producer) { p.Alloc(1, wire.Alloc{H: wire.Head{Pool: wire.Pools}}) },
+		"pool of a free":  func(p *wiretest.Producer) { p.Free(1, wire.TypeFree, wire.Free{H: wire.Head{Pool: 255}}) },
+		"pool of an undo": func(p *wiretest.Producer) { p.Free(1, wire.TypeUndo, wire.Free{H: wire.Head{Pool: wire.Pools}}) },
+		"pool of a mark": func(p *wiretest.Producer) {
+			p.Text(1, wire.TypeMark, 0, 1, "a")
+			wiretest.Payload[wire.Head](p, 0).Pool = 9
+		},
+		"card of a block": func(p *wiretest.Producer) { p.Alloc(1, wire.Alloc{H: wire.Head{Device: wire.DeviceCPU + 1}}) },
+		"card of a step":  func(p *wiretest.Producer) { p.Text(1, wire.TypeStep, 65535, 1, "") },
+		"flags":           func(p *wiretest.Producer) { p.Alloc(1, wire.Alloc{H: wire.Head{Flags: 4}}) },
+		"length of a mark": func(p *wiretest.Producer) {
+			p.Text(1, wire.TypeMark, 0, 1, "a")
+			wiretest.Payload[wire.Text](p, 0).Length = 9
+		},
+		"length of a log": func(p *wiretest.Producer) {
+			p.Text(1, wire.TypeLog, 0, 1, "a")
+			wiretest.Payload[wire.Text](p, 0).Length = 1 << 31
+		},
+		"time": func(p *wiretest.Producer) { p.Alloc(1, wire.Alloc{}); wiretest.Payload[wire.Head](p, 0).Stamp = -1 },
+		"far time": func(p *wiretest.Producer) {
+			p.Alloc(1, wire.Alloc{})
+			wiretest.Payload[wire.Head](p, 0).Stamp = 1 << 62
+		},
+	} {
+		c, p := handDriven(t, sleeper(t), wire.MinBytes)
+		damage(p)
+		p.Alloc(1, wire.Alloc{})
+		c.turn()
+		if atomic.LoadUint32(&p.Ring.Header().Closed) == 0 || c.damaged != 1 {
+			t.Errorf("%s: %d damaged records", name, c.damaged)
+		}
+		c.drain()
+		if c.events != 1 {
+			t.Errorf("%s: %d events", name, c.events)
+		}
+	}
+}
+
+// A failure in one pipeline ends that one alone; what it has recorded is not lost.
+func TestPanic(t *testing.T) {
+	c, p := handDriven(t, sleeper(t), wire.MinBytes)
+	heard := make(chan string, 1)
+	read, write := io.Pipe()
+	c.session.talk = newTalk(write)
+	go func() {
+		text, _ := io.ReadAll(read)
+		heard <- string(text)
+	}()
+	p.Alloc(1, wire.Alloc{H: wire.Head{Pool: wire.PoolHAL}, Addr: 1 << 20, Size: 512})
+	eventually(t, "a row", func() bool { c.turn(); return c.events == 1 })
+	fd, err := unix.Dup(int(c.ring.File().Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring, err := wire.MapRing(os.NewFile(uintptr(fd), "ring"), c.ring.Size()) // as the process has it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ring.Close()
+	c.ledger = nil
+	p.Alloc(1, wire.Alloc{H: wire.Head{Pool: wire.PoolHAL}, Addr: 2 << 20, Size: 512})
+	c.run()
+	<-c.done
+	c.session.talk.close()
+	<-c.session.talk.idle
+	write.Close()
+	if text := <-heard; strings.Count(text, "has failed inside the tool") != 1 || !strings.Contains(text, fmt.Sprintf("process %d (sleep)", c.pid)) {
+		t.Errorf("said %q", text)
+	}
+	if ring.Header().Closed == 0 {
+		t.Error("the ring is open")
+	}
+	logs, _ := filepath.Glob(filepath.Join(c.session.cfg.OutputPath, "*", "*", "*.log"))
+	if len(logs) != 1 {
+		t.Fatalf("logs: %q", logs)
+	}
+	if text, err := os.ReadFile(logs[0]); err != nil || !strings.Contains(string(text), "panic: ") || !strings.Contains(string(text), "client.go:") {
+		t.Errorf("log %q (%v)", text, err)
+	}
+	eventually(t, "the rows so far are written", func() bool { done, total := c.dump.progress(); return done == total })
+	if err := c.dump.spool.Close(); err != nil { // as the end of the collector would
+		t.Fatal(err)
+	}
+	// the recovery adds the end of the block
+	project := filepath.Dir(filepath.Dir(logs[0]))
+	if _, err := dumprecover.Recover(project, dumprecover.Options{}); err != nil {
+		t.Error(err)
+	}
+	files, _ := filepath.Glob(filepath.Join(project, "device_0/dump/*.csv"))
+	if len(files) != 1 {
+		t.Fatalf("dumps: %q", files)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil || strings.Count(string(text), "MALLOC") != 1 || strings.Count(string(text), "FREE") != 1 {
+		t.Errorf("dump %q (%v)", text, err)
 	}
 }
 

@@ -50,19 +50,20 @@ func (d *decoder) decode(rec wire.Record, ev *event.Event) bool {
 	}
 	switch rec.Type() {
 	case wire.TypeAlloc:
-		return d.alloc(rec.Alloc(), ev)
+		d.alloc(rec.Alloc(), ev)
+		return true
 	case wire.TypeFree:
 		f := rec.Free()
 		ev.Kind, ev.Addr = event.Free, f.Addr
 		if h.Pool >= wire.PoolPTA {
 			ev.Total = int64(f.Total)
 		}
-		return h.Pool < wire.Pools
+		return true
 	}
 	return d.text(rec, ev)
 }
 
-func (d *decoder) alloc(a *wire.Alloc, ev *event.Event) bool {
+func (d *decoder) alloc(a *wire.Alloc, ev *event.Event) {
 	ev.Kind, ev.Addr, ev.Size = event.Malloc, a.Addr, int64(a.Size)
 	switch {
 	case a.H.Pool == wire.PoolHAL && a.H.Flags&wire.FlagCreate != 0:
@@ -87,7 +88,6 @@ func (d *decoder) alloc(a *wire.Alloc, ev *event.Event) bool {
 	case a.H.Pool >= wire.PoolPTA:
 		ev.Total = int64(a.Total)
 	}
-	return a.H.Pool < wire.Pools
 }
 
 // pin makes a block of the driver's one of host memory.

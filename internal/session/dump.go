@@ -126,6 +126,10 @@ func (d *dump) finish() {
 	}
 }
 
+// abandon leaves everything as a killed collector would: what was appended is in the spool. It stays locked, and the rendering
+// may go on, until this process ends; then a recovery can complete the dump.
+func (d *dump) abandon() { d.flush(true) }
+
 // progress says how many bytes of how many have become rows. Any goroutine may ask.
 func (d *dump) progress() (done, total int64) {
 	if r := d.renderer.Load(); r != nil {

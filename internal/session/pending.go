@@ -17,16 +17,22 @@ type entry struct {
 	offset int   // of the copy in bytes
 }
 
-// add copies a record.
-func (p *pending) add(rec wire.Record) {
-	e := entry{rec.Head().Stamp, len(p.bytes)}
+// add copies a record. A damaged one is left out; that gives false.
+func (p *pending) add(rec wire.Record) bool {
+	e := entry{offset: len(p.bytes)}
 	p.bytes = rec.AppendTo(p.bytes)
+	if rec = wire.RecordAt(p.bytes[e.offset:]); !rec.Plausible() {
+		p.bytes = p.bytes[:e.offset]
+		return false
+	}
+	e.stamp = rec.Head().Stamp
 	i := len(p.index)
 	p.index = append(p.index, e)
 	for ; i > p.first && p.index[i-1].stamp > e.stamp; i-- {
 		p.index[i] = p.index[i-1]
 	}
 	p.index[i] = e
+	return true
 }
 
 // take hands out the records up to a stamp, in order.

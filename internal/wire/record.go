@@ -34,9 +34,28 @@ func (r Record) Text() *Text { return (*Text)(r.p) }
 
 // TextBytes is the text behind Text, a view into the ring.
 func (r Record) TextBytes() []byte {
-	room := r.Size() - uint64(unsafe.Sizeof(Text{}))
-	n := min(uint64(r.Text().Length), room, TextMax)
+	n := min(uint64(r.Text().Length), r.textRoom())
 	return unsafe.Slice((*byte)(unsafe.Add(r.p, unsafe.Sizeof(Text{}))), n)
+}
+
+// textRoom is the longest text that the record can have, in bytes.
+func (r Record) textRoom() uint64 { return min(r.Size()-uint64(unsafe.Sizeof(Text{})), TextMax) }
+
+// lastStamp bounds stamps, in ns (146 years), so that a wall clock can be added to any.
+const lastStamp = 1 << 62
+
+// Plausible says whether the agent can have written the fields that readers take as an index, a length or a card. Ask it of a
+// copy: in a ring the target may still change them.
+func (r Record) Plausible() bool {
+	h := r.Head()
+	if h.Pool >= Pools || h.Device > DeviceCPU || h.Flags&^(FlagShadow|FlagCreate) != 0 || h.Stamp < 0 || h.Stamp >= lastStamp {
+		return false
+	}
+	switch r.Type() {
+	case TypeAlloc, TypeFree, TypeUndo:
+		return true
+	}
+	return uint64(r.Text().Length) <= r.textRoom()
 }
 
 // AppendTo appends a copy of the record to b.
