@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -25,6 +26,11 @@ const exitUsage = 2
 
 // silence of the collector after which the launcher stops waiting for it. It sends its progress several times a second.
 const silence = 30 * time.Second
+
+// deathPause lies between the death of the collector and the words that the program runs on.
+const deathPause = 50 * time.Millisecond
+
+const notComplete = "the dump is not complete"
 
 // Run runs program (the word and its arguments) under the tool and returns the status to exit with: the program's own, 128
 // and the signal's number when one killed it, 126 or 127 when it did not start, 2 when the tool itself cannot begin.
@@ -63,7 +69,9 @@ func Run(cfg config.Config, program []string) int {
 	}
 	pass(signals, realTime()) // rarer than plain ones, and each takes its time: the target need not wait for it
 	keepDescriptors()
-	l := &launcher{cfg: &cfg, listener: listener, target: target, signals: signals}
+	ignoreStops()
+	l := &launcher{cfg: &cfg, listener: listener, target: target, signals: signals, nest: make(chan *canary, 1)}
+	go keepCanary(l.nest, canaryPause)
 	return l.run()
 }
 
@@ -72,18 +80,20 @@ type launcher struct {
 	listener  *os.File
 	target    *os.Process
 	signals   chan os.Signal
-	collector *collector // nil before the first knock, and after its death
+	canary    *canary      // nil for a moment after the start and after a signal to the group
+	nest      chan *canary // gets the next one
+	collector *collector   // nil before the first knock, and after its death
 	out       printer
 }
 
 func (l *launcher) run() int {
-	ended := make(chan *os.ProcessState, 1)
+	ended := make(chan syscall.WaitStatus, 1)
 	go func() {
-		state, err := l.target.Wait()
+		status, err := waitTarget(l.target.Pid)
 		if err != nil {
-			complain(err)
+			complain(fmt.Errorf("wait for the program: %w", err))
 		}
-		ended <- state
+		ended <- status
 	}()
 	knock := make(chan struct{}, 1)
 	go func() {
@@ -94,7 +104,8 @@ func (l *launcher) run() int {
 	for {
 		select {
 		case s := <-l.signals:
-			forward(l.target, s)
+			l.forward(s)
+		case l.canary = <-l.nest:
 		case <-knock:
 			var err error
 			if l.collector, err = startCollector(l.listener, l.cfg); err != nil {
@@ -104,15 +115,22 @@ func (l *launcher) run() int {
 			// From here on the collector's copy is the only one: when it dies, the hooks see that at once.
 			l.listener.Close()
 		case m, ok := <-l.messages():
-			if !ok {
-				l.buried("the program runs on without being recorded")
+			if ok {
+				l.out.keep(m)
 				continue
 			}
-			l.out.keep(m)
-		case state := <-ended:
+			select { // what has killed the one may have killed the other
+			case status := <-ended:
+				l.buried(notComplete)
+				l.finish()
+				return exitCode(status)
+			case <-time.After(deathPause):
+				l.buried("the program runs on without being recorded")
+			}
+		case status := <-ended:
 			l.listener.Close()
 			l.finish()
-			return exitCode(state)
+			return exitCode(status)
 		}
 	}
 }
@@ -174,7 +192,7 @@ func (l *launcher) finish() {
 			switch {
 			case !ok:
 				bar.close()
-				l.buried("the dump is not complete")
+				l.buried(notComplete)
 				l.out.print()
 				return
 			case m.Progress != nil:

@@ -445,6 +445,24 @@ func TestCollectorKilled(t *testing.T) {
 	}
 }
 
+// When the program dies with the collector, nobody says that it runs on.
+func TestAllKilled(t *testing.T) {
+	cmd := target(t, "wait")
+	_, errOut := begin(t, cmd)
+	waitSpool(t, outputOf(cmd))
+	for _, word := range []string{session.ProcessName, os.Args[0]} {
+		if err := unix.Kill(relative(t, cmd.Process.Pid, word), unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = cmd.Wait()
+	want := "[msmemscope] Error: the collector has died (signal: killed); the dump is not complete; `msmemscope dump recover " + outputOf(cmd) +
+		"` completes the dump of what was recorded.\n"
+	if cmd.ProcessState.ExitCode() != 137 || errOut.String() != want {
+		t.Errorf("status %d, stderr %q, want %q", cmd.ProcessState.ExitCode(), errOut, want)
+	}
+}
+
 // waitSpool waits until something is recorded below an output path.
 func waitSpool(t *testing.T, path string) {
 	t.Helper()

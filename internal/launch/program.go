@@ -107,9 +107,9 @@ func startFailure(word string, err error) error {
 }
 
 // exitCode is the status with which the launcher passes the target's end on.
-func exitCode(state *os.ProcessState) int {
-	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+func exitCode(status syscall.WaitStatus) int {
+	if status.Signaled() {
 		return 128 + int(status.Signal())
 	}
-	return state.ExitCode()
+	return status.ExitStatus()
 }

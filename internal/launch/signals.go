@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// plain are the signals that go on to the target. Not among them: those that cannot be caught, those of job control, whose
-// default must happen to the launcher itself (the terminal gives them to the whole group), and those that a process's own
-// doing raises.
+// plain are the signals that go on to the target. Not among them: those that cannot be caught, those of job control (the
+// terminal gives them to the whole group; see stop.go), and those that a process's own doing raises.
 var plain = []os.Signal{
 	unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGABRT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGTERM, unix.SIGCONT,
 	unix.SIGWINCH,
@@ -62,15 +61,42 @@ func survivePipes() {
 	}
 }
 
-// forward passes a signal on to the target unless the terminal has given it one already.
-func forward(target *os.Process, s os.Signal) {
+// forward passes a signal on to the target unless that has got it already, together with the launcher.
+func (l *launcher) forward(s os.Signal) {
 	switch s {
-	case unix.SIGINT, unix.SIGQUIT, unix.SIGWINCH:
+	case unix.SIGCONT:
+		if l.canary != nil { // it may have been stopped with the group
+			_ = l.canary.process.Signal(s)
+		}
+	case unix.SIGWINCH:
 		if inForeground() {
 			return
 		}
+	default:
+		if l.groupHas(s) && l.sameGroup() {
+			return
+		}
 	}
-	_ = target.Signal(s) // it may have ended
+	_ = l.target.Signal(s) // it may have ended
+}
+
+// groupHas says whether a signal that kills by default went to the launcher's whole process group.
+func (l *launcher) groupHas(s os.Signal) bool {
+	if l.canary == nil { // too early, or it cannot be started: this much the terminal tells
+		return (s == unix.SIGINT || s == unix.SIGQUIT) && inForeground()
+	}
+	dead, ofIt := l.canary.dead(s)
+	if dead {
+		l.canary = nil
+		go keepCanary(l.nest, 0)
+	}
+	return ofIt
+}
+
+// sameGroup says whether the target is still in the launcher's process group.
+func (l *launcher) sameGroup() bool {
+	group, err := unix.Getpgid(l.target.Pid)
+	return err == nil && group == unix.Getpgrp()
 }
 
 // inForeground says whether the launcher is in the foreground group of its terminal, so that keys reach the target directly.

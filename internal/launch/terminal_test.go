@@ -108,3 +108,59 @@ func TestStopKey(t *testing.T) {
 	see(t, screen, "done")
 	see(t, screen, "shell: ended with 5")
 }
+
+// screenful reads the screen until a line has want, and returns it all.
+func screenful(t *testing.T, screen *bufio.Scanner, want string) string {
+	t.Helper()
+	var text string
+	for screen.Scan() {
+		text += screen.Text() + "\n"
+		if strings.Contains(screen.Text(), want) {
+			return text
+		}
+	}
+	t.Fatalf("%q does not appear: %q", want, text)
+	return ""
+}
+
+// A target that stops itself stops the job, and goes on with it.
+func TestTargetStopsItself(t *testing.T) {
+	for _, signal := range []int{19, 20, 21} {
+		_, screen := terminal(t, "bash", "-c", fmt.Sprintf("kill -%d $$; echo done; exit 5", signal))
+		see(t, screen, fmt.Sprintf("shell: stopped by %d", signal))
+		see(t, screen, "done")
+		see(t, screen, "shell: ended with 5")
+	}
+}
+
+// A target that does not want to stop keeps its launcher.
+func TestStopKeyIgnored(t *testing.T) {
+	keyboard, screen := terminal(t, "bash", "-c", "trap '' TSTP; echo ready; for i in 1 2 3 4 5; do sleep 0.1; done; echo done; exit 5")
+	see(t, screen, "ready")
+	keyboard.Write([]byte{26})
+	if text := screenful(t, screen, "shell: ended with 5"); strings.Contains(text, "stopped") || !strings.Contains(text, "done") {
+		t.Errorf("on the screen: %q", text)
+	}
+}
+
+// The target starts with the dispositions of the caller although the launcher ignores stop signals.
+func TestStopDispositions(t *testing.T) {
+	if r := run(t, command(t, "grep", "SigIgn", "/proc/self/status")); strings.Fields(r.out)[1] != "0000000000000000" {
+		t.Errorf("%q", r.out)
+	}
+	cmd := command(t, "grep", "SigIgn", "/proc/self/status")
+	cmd.Args = append([]string{"sh", "-c", `trap '' TSTP; exec "$0" "$@"`, os.Args[0]}, cmd.Args[1:]...)
+	cmd.Path = "/bin/sh"
+	if r := run(t, cmd); strings.Fields(r.out)[1] != "0000000000080000" {
+		t.Errorf("%q", r.out)
+	}
+}
+
+// Without a terminal a target is stopped and continued as without us.
+func TestStopWithoutTerminal(t *testing.T) {
+	cmd := command(t, "sh", "-c", "(sleep 0.3; kill -CONT $$) & kill -STOP $$; wait; exit 5")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if r := run(t, cmd); r.code != 5 {
+		t.Errorf("%+v", r)
+	}
+}

@@ -1,0 +1,72 @@
+package launch
+
+import (
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// canary is a child in the launcher's process group that does nothing. A signal that kills it was sent to the whole group (by
+// `timeout`, `kill -- -PGID`, a key of the terminal), so the target has it, too; one that it survives was for the launcher alone.
+// The system tells no Go program who has sent a signal to whom.
+type canary struct {
+	process *os.Process
+	life    *os.File // the end of this pipe, also by the launcher's death, ends it
+}
+
+const (
+	// canaryPause lies between the start of the target and that of the canary: short programs need none.
+	canaryPause = 20 * time.Millisecond
+	// canaryPatience is granted to a canary that has been killed to be seen dead.
+	canaryPatience = 30 * time.Millisecond
+)
+
+// startCanary starts one. It has none of the target's streams and leaves no core behind.
+func startCanary() (*canary, error) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer read.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		write.Close()
+		return nil, err
+	}
+	defer null.Close()
+	process, err := os.StartProcess("/bin/sh", []string{"sh", "-c", "ulimit -c 0; read x"}, &os.ProcAttr{
+		Dir: "/", Env: []string{}, Files: []*os.File{read, null, null},
+	})
+	if err != nil {
+		write.Close()
+		return nil, err
+	}
+	return &canary{process: process, life: write}, nil
+}
+
+// keepCanary puts a new canary into nest, after a pause, if one can be started.
+func keepCanary(nest chan<- *canary, pause time.Duration) {
+	time.Sleep(pause)
+	if c, err := startCanary(); err == nil {
+		nest <- c
+	}
+}
+
+// dead says whether the canary has died, waiting a moment for that, and whether signal s was the cause. A dead one is reaped.
+func (c *canary) dead(s os.Signal) (dead, ofIt bool) {
+	for end := time.Now().Add(canaryPatience); ; time.Sleep(time.Millisecond) {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(c.process.Pid, &status, syscall.WNOHANG, nil)
+		switch {
+		case err == unix.EINTR:
+		case err != nil || pid == c.process.Pid:
+			c.life.Close()
+			_ = c.process.Release()
+			return true, err == nil && status.Signaled() && status.Signal() == s
+		case time.Now().After(end):
+			return false, false
+		}
+	}
+}
