@@ -28,8 +28,9 @@ type Program struct {
 
 	// Run starts a program under collection and returns the status to exit with.
 	Run func(cfg config.Config, program []string) int
-	// Recover finishes the dump files of a run that was cut off, in a project directory, and tells on w what it did.
-	Recover func(dir string, w io.Writer) error
+	// Recover finishes the dump files of a run that was cut off, in a project directory, and tells on w what it did; force: also where rows
+	// that are on disk are lost by it.
+	Recover func(dir string, force bool, w io.Writer) error
 }
 
 // Main does what the words after the program name ask for and returns the exit status.

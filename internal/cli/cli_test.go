@@ -23,6 +23,7 @@ type result struct {
 	config         *config.Config // nil when nothing was run
 	program        []string
 	recovered      string
+	forced         bool
 }
 
 // call runs a command line against a run that ends with status 42.
@@ -36,8 +37,8 @@ func call(t *testing.T, words ...string) result {
 			r.config, r.program = &cfg, program
 			return 42
 		},
-		Recover: func(dir string, w io.Writer) error {
-			r.recovered = dir
+		Recover: func(dir string, force bool, w io.Writer) error {
+			r.recovered, r.forced = dir, force
 			if dir == "broken" {
 				return errors.New("broken: no spool here")
 			}

@@ -12,7 +12,7 @@ import (
 
 // dumpUsage precedes an error about the words after dump.
 const dumpUsage = `Usage: msmemscope dump <question> [options] <file or directory>...
-       msmemscope dump recover <directory>
+       msmemscope dump recover [--force] <directory>
        msmemscope dump --help shows all questions.
 `
 
@@ -23,14 +23,20 @@ const dumpTail = `
 A program of yours that is called dump is run as ./dump, or after --.
 `
 
-const recoverHelp = `Usage: msmemscope dump recover <directory>
+const recoverHelp = `Usage: msmemscope dump recover [--force] <directory>
 
 Finishes the CSV files of a run whose collector was killed, whose machine was switched off or
 whose disk was full, from what it had recorded (the directory spool). The directory is a
 msmemscope_<pid>_<time>_ascend directory, or an output directory: then all those in it are
 finished. A run that is still being recorded is left alone. Can be interrupted and run again.
 
-Exit status: 0 when everything is complete, 1 when something could not be finished.
+Where spool does not hold every row that would be written again, as after a loss of power, nothing
+is changed and the line says what is wrong.
+
+  --force  goes on all the same: cuts the files back to where they were last known to be right, and
+           writes what spool still holds; rows that it does not hold any more are lost
+
+Exit status: 0 when everything is complete, 1 when something is missing.
 `
 
 // dump answers the words after dump: questions about dumps, and recover.
@@ -55,9 +61,14 @@ func (p *Program) dump(words []string) int {
 }
 
 func (p *Program) recover(words []string) int {
+	force := false
 	switch {
 	case len(words) > 0 && (words[0] == "--help" || words[0] == "-h"):
 		return p.print(recoverHelp)
+	case len(words) > 0 && words[0] == "--force":
+		force, words = true, words[1:]
+	}
+	switch {
 	case len(words) > 0 && words[0] == "--":
 		words = words[1:]
 	case len(words) > 0 && strings.HasPrefix(words[0], "-"):
@@ -66,8 +77,10 @@ func (p *Program) recover(words []string) int {
 	if len(words) != 1 {
 		return p.usageError(dumpUsage, fmt.Errorf("dump recover takes one directory, but has %d words", len(words)))
 	}
-	if err := p.Recover(words[0], p.Stdout); err != nil {
-		p.fail(err)
+	if err := p.Recover(words[0], force, p.Stdout); err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") { // one for each dump
+			p.fail(errors.New(line))
+		}
 		return statusFailure
 	}
 	return statusOK

@@ -10,11 +10,16 @@ import (
 )
 
 func TestRecover(t *testing.T) {
-	if r := call(t, "dump", "recover", "dir"); r.status != 0 || r.recovered != "dir" || r.stdout != "recovered\n" {
+	if r := call(t, "dump", "recover", "dir"); r.status != 0 || r.recovered != "dir" || r.forced || r.stdout != "recovered\n" {
 		t.Errorf("%+v", r)
 	}
 	if r := call(t, "dump", "recover", "--", "-dir"); r.recovered != "-dir" {
 		t.Errorf("%+v", r)
+	}
+	for _, words := range [][]string{{"--force", "dir"}, {"--force", "--", "dir"}} {
+		if r := call(t, append([]string{"dump", "recover"}, words...)...); r.recovered != "dir" || !r.forced {
+			t.Errorf("%q: %+v", words, r)
+		}
 	}
 	r := call(t, "dump", "recover", "broken")
 	if r.status != 1 || r.stderr != "[msmemscope] Error: broken: no spool here\n" {
@@ -24,16 +29,17 @@ func TestRecover(t *testing.T) {
 
 func TestWrongDumpLines(t *testing.T) {
 	for line, want := range map[string]string{
-		"dump":                "dump needs a question",
-		"dump foo":            `dump does not know the question "foo"`,
-		"dump foo --help":     `dump does not know the question "foo"`,
-		"dump help foo":       `dump does not know the question "foo"`,
-		"dump --json":         `dump does not know the question "--json"`,
-		"dump recover":        "dump recover takes one directory, but has 0 words",
-		"dump recover a b":    "dump recover takes one directory, but has 2 words",
-		"dump recover -q":     "dump recover has no option -q; put -- before a directory of that name",
-		"dump recover --":     "dump recover takes one directory, but has 0 words",
-		"dump recover -- a b": "dump recover takes one directory, but has 2 words",
+		"dump":                 "dump needs a question",
+		"dump foo":             `dump does not know the question "foo"`,
+		"dump foo --help":      `dump does not know the question "foo"`,
+		"dump help foo":        `dump does not know the question "foo"`,
+		"dump --json":          `dump does not know the question "--json"`,
+		"dump recover":         "dump recover takes one directory, but has 0 words",
+		"dump recover a b":     "dump recover takes one directory, but has 2 words",
+		"dump recover --force": "dump recover takes one directory, but has 0 words",
+		"dump recover -q":      "dump recover has no option -q; put -- before a directory of that name",
+		"dump recover --":      "dump recover takes one directory, but has 0 words",
+		"dump recover -- a b":  "dump recover takes one directory, but has 2 words",
 	} {
 		r := call(t, strings.Fields(line)...)
 		if r.status != 2 || r.stdout != "" || r.stderr != dumpUsage+"[msmemscope] Error: "+want+"\n" || r.config != nil || r.recovered != "" {
@@ -47,9 +53,9 @@ func TestDumpHelp(t *testing.T) {
 		"dump --help":         {"dump QUESTION", "stats", "compare", "recover DIRECTORY", "./dump"},
 		"dump -h":             {"dump QUESTION", "recover DIRECTORY"},
 		"dump help":           {"dump QUESTION", "recover DIRECTORY"},
-		"dump recover --help": {"dump recover <directory>", "output directory"},
-		"dump recover -h x":   {"dump recover <directory>"},
-		"dump help recover":   {"dump recover <directory>"},
+		"dump recover --help": {"dump recover [--force] <directory>", "output directory"},
+		"dump recover -h x":   {"dump recover [--force] <directory>"},
+		"dump help recover":   {"dump recover [--force] <directory>"},
 		"dump stats --help":   {"msmemscope dump stats"},
 		"dump help stats":     {"msmemscope dump stats"},
 		"-h dump":             {"Collection:"},

@@ -21,7 +21,7 @@ const (
 // ".." are resolved by text alone (no symbolic link is followed). It looks at the text only; Check looks at the disk. The
 // error names the path and says what is accepted.
 func Resolve(path, cwd string) (string, error) {
-	const blanks = " \t\n\v\f\r"
+	const blanks = " \t" // a line end would break the lines of messages and tables that name the path
 	p := strings.Trim(path, blanks)
 	if p == "" {
 		return "", errors.New("the output path is empty; a directory is expected")
@@ -67,7 +67,7 @@ func allowed(r rune) bool {
 	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r >= 0x4E00 && r <= 0x9FA5:
 		return true
 	}
-	return strings.ContainsRune("./_-~ \t\n\v\f\r", r)
+	return strings.ContainsRune("./_-~ \t", r)
 }
 
 // Check says whether the output tree can be made at path, which comes from Resolve: it must not be too deep; a

@@ -95,7 +95,7 @@ func Opener(p *output.Project, missing func(name string, bytes int64)) render.Op
 // resume goes on writing a file whose first size bytes are whole rows. When it is shorter it goes on behind its last whole
 // row; lost is what is missing.
 func resume(root *os.Root, name string, size int64) (w *Writer, lost int64, err error) {
-	f, err := root.OpenFile(name, os.O_RDWR|os.O_APPEND, 0)
+	f, err := output.OpenRegular(root, name, os.O_RDWR|os.O_APPEND)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -107,9 +107,6 @@ func resume(root *os.Root, name string, size int64) (w *Writer, lost int64, err 
 	info, err := f.Stat()
 	if err != nil {
 		return nil, 0, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, 0, errors.New("not a regular file")
 	}
 	if info.Size() < size {
 		rows := NewReader(f)

@@ -51,6 +51,16 @@ func (r *Reader) Next() ([]byte, error) {
 // End is the offset behind the last row that Next gave.
 func (r *Reader) End() int64 { return r.end }
 
+// ID is the number of a row.
+func ID(row []byte) (id uint64, ok bool) {
+	n := bytes.IndexByte(row, ',')
+	if n < 0 {
+		return 0, false
+	}
+	id, err := strconv.ParseUint(string(row[:n]), 10, 64)
+	return id, err == nil
+}
+
 // ParseBlock reads a MALLOC or FREE row into ev: its kind, pool, ids, device, address, size, allocation id and whether it is
 // a shadow row. false: it is some other row, or none.
 func ParseBlock(row []byte, ev *event.Event) bool {

@@ -23,6 +23,7 @@ import (
 type Options struct {
 	Log    render.Logger     // may be nil
 	Notice func(line string) // lines for the user, as for output.Create; may be nil
+	Force  bool              // go on where the spool cannot replace what is cut off
 }
 
 // Project is what was done in one project directory.
@@ -32,13 +33,20 @@ type Project struct {
 	Closed  int              // of these, shadow FREE rows for blocks that were alive at the end
 	Torn    int64            // bytes of the spool that were no whole block and could not be read
 	Missing map[string]int64 // bytes that a file had when its rows were noted as written and has no longer, as after a loss of power
-	Err     error            // why the dump is still not complete
+	Forced  error            // what Force went on over
+	Err     error            // why nothing was done or not all of it could be
+}
+
+// Complete says whether every event that was recorded has its row.
+func (p *Project) Complete() bool {
+	return p.Err == nil && p.Forced == nil && p.Torn == 0 && len(p.Missing) == 0
 }
 
 // Recover completes the dump in dir, a project directory, or in all project directories in dir, an output directory. Directories
 // without a spool are complete already and are not in the result. Each file is cut back to the last checkpoint and the
 // rows from there on are written again, so that every event that reached the spool has exactly one row; blocks that are
-// alive at the end get a shadow FREE. The spool is deleted when all of that is done. Recover can be killed at any moment
+// alive at the end get a shadow FREE. Before anything is cut it is certain that the spool holds all that is cut off (verify.go); where
+// it does not, all stays as it is, unless Force is set. The spool is deleted when all of that is done. Recover can be killed at any moment
 // and run again. The error joins those of the projects, one line each; a directory that a living collector works on is left
 // alone and gives a *spool.InUseError.
 func Recover(dir string, opt Options) ([]Project, error) {
@@ -68,7 +76,9 @@ func find(dir string) ([]string, error) {
 	} else if !info.IsDir() {
 		return nil, fmt.Errorf("cannot recover %s: a project directory or an output directory is expected", dir)
 	}
-	if hasSpool(dir) {
+	if found, err := hasSpool(dir); err != nil {
+		return nil, err
+	} else if found {
 		return []string{dir}, nil
 	}
 	const pattern = "msmemscope_*_ascend"
@@ -83,7 +93,8 @@ func find(dir string) ([]string, error) {
 			continue
 		}
 		known = true
-		if p := filepath.Join(dir, e.Name()); hasSpool(p) {
+		p := filepath.Join(dir, e.Name())
+		if found, err := hasSpool(p); found || err != nil { // what it is instead comes out when it is opened
 			paths = append(paths, p)
 		}
 	}
@@ -93,13 +104,28 @@ func find(dir string) ([]string, error) {
 	return paths, nil
 }
 
-func hasSpool(project string) bool {
-	info, err := os.Lstat(filepath.Join(project, spool.Dir))
-	return err == nil && info.IsDir()
+// hasSpool: an error says that something else is in the place of the spool.
+func hasSpool(project string) (bool, error) {
+	path := filepath.Join(project, spool.Dir)
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, err
+	case info.Mode()&fs.ModeSymlink != 0:
+		return false, fmt.Errorf("the dump in %s is not complete: %s is a symbolic link; a directory is expected", project, path)
+	case !info.IsDir():
+		return false, fmt.Errorf("the dump in %s is not complete: %s is no directory", project, path)
+	}
+	return true, nil
 }
 
 // one completes one project directory.
 func one(done *Project, opt Options) error {
+	if _, err := hasSpool(done.Path); err != nil {
+		return err
+	}
 	project, err := output.Open(done.Path, opt.Notice)
 	if err != nil {
 		return err
@@ -114,13 +140,10 @@ func one(done *Project, opt Options) error {
 	if err != nil {
 		return err
 	}
-	known, over, err := render.Known(r)
-	if err == nil && !over {
-		err = removeEmpty(project.Root, known)
-	}
+	existing, err := verify(done, project.Root, r, opt.Force)
 	if err != nil {
 		r.Close()
-		return err
+		return fmt.Errorf("the dump in %s is not complete: %w", done.Path, err)
 	}
 	closing := func(files []string, last int64, emit func(*event.Event) error) error {
 		if !r.Meta().Paired { // rows of one of the two kinds were not wanted: nobody can tell what lives
@@ -141,7 +164,7 @@ func one(done *Project, opt Options) error {
 		return nil
 	}
 	opener := csvfile.Opener(project, func(name string, bytes int64) { done.Missing[name] = bytes })
-	n := render.New(r, opener, render.Options{Log: opt.Log, Closing: closing})
+	n := render.New(r, opener, render.Options{Log: opt.Log, Closing: closing, Existing: existing, Force: opt.Force})
 	err = n.Finish(spool.End)
 	done.Files, done.Torn = n.Stats().Files, r.Dropped()
 	if err != nil {
@@ -150,35 +173,11 @@ func one(done *Project, opt Options) error {
 	return spool.Remove(project.Root, spool.Dir)
 }
 
-// removeEmpty deletes dumps that no checkpoint knows: they were made in the moment of the death and hold no row. One that
-// holds something is not ours to delete.
-func removeEmpty(root *os.Root, known []string) error {
-	names, err := fs.Glob(root.FS(), "device_*/dump/memscope_dump_*.csv")
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if slices.Contains(known, name) {
-			continue
-		}
-		info, err := root.Lstat(name)
-		if err != nil {
-			return err
-		}
-		if info.Mode().IsRegular() && info.Size() <= int64(len(csvfile.Header)+1) {
-			if err := root.Remove(name); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // living reads finished dumps and answers the MALLOC rows that have no FREE, in the order of their allocation ids.
 func living(root *os.Root, files []string) ([]event.Event, error) {
 	alive := make(map[uint64]event.Event)
 	for _, name := range files {
-		f, err := root.Open(name)
+		f, err := output.OpenRegular(root, name, os.O_RDONLY)
 		if err != nil {
 			return nil, err
 		}

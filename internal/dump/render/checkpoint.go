@@ -4,25 +4,28 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"memscope/internal/config"
 	"memscope/internal/dump/spool"
+	"memscope/internal/event"
 )
 
-// checkpoint is the state of a rendering between two rows. A file that is cut back to its size, and the events from Pos on but
+// Checkpoint is the state of a rendering between two rows. A file that is cut back to its size, and the events from Pos on but
 // for the first Done, give exactly the rows that are still to be written. It is saved whenever a segment has been read, and
 // when a file is opened.
-type checkpoint struct {
+type Checkpoint struct {
 	Pos    spool.Pos // every event below has its row
 	Done   int       // and so many of those in the block at Pos
 	Next   uint64    // ID of the next row
 	Last   int64     // stamp of the last row
 	Shared spool.Pos // end of the events for files that are opened later
-	Files  []checkpointFile
+	Files  []CheckpointFile
 	Over   bool // every row is written; nothing remains to do but to remove the spool
 }
 
-type checkpointFile struct {
+// CheckpointFile is a file that the rendering has opened.
+type CheckpointFile struct {
 	Device int32
 	Name   string // relative to the project directory
 	Size   int64  // bytes
@@ -37,9 +40,9 @@ func (r *Renderer) save() error {
 	if err := r.shared.flush(); err != nil {
 		return r.stop(err)
 	}
-	c := checkpoint{Pos: r.pos, Done: r.done, Next: r.next, Last: r.last, Shared: r.shared.end, Over: r.over}
+	c := Checkpoint{Pos: r.pos, Done: r.done, Next: r.next, Last: r.last, Shared: r.shared.end, Over: r.over}
 	for _, f := range r.files {
-		c.Files = append(c.Files, checkpointFile{f.device, f.Name(), f.Size(), f.fresh})
+		c.Files = append(c.Files, CheckpointFile{f.device, f.Name(), f.Size(), f.fresh})
 	}
 	text, err := json.Marshal(&c)
 	if err == nil {
@@ -57,23 +60,23 @@ func (r *Renderer) save() error {
 	return nil
 }
 
-// load reads the checkpoint, nil if there is none.
-func load(r *spool.Reader) (*checkpoint, error) {
+// Load reads the checkpoint of a spool, nil if there is none. spool.ErrState: it is damaged.
+func Load(r *spool.Reader) (*Checkpoint, error) {
 	text, err := r.Saved()
 	if err != nil || text == nil {
 		return nil, err
 	}
-	c := new(checkpoint)
+	c := new(Checkpoint)
 	if err := json.Unmarshal(text, c); err != nil {
-		return nil, fmt.Errorf("the checkpoint in %s cannot be read: %w", r.Root().Name(), err)
+		return nil, fmt.Errorf("the checkpoint in %s is %w: %v", r.Root().Name(), spool.ErrState, err)
 	}
 	return c, nil
 }
 
-// restore goes on from the checkpoint, if there is one.
+// restore goes on from the checkpoint. Without one that can be read, it begins anew if the spool is there from its beginning on.
 func (r *Renderer) restore() error {
-	c, err := load(r.spool)
-	if err != nil {
+	c, err := Load(r.spool)
+	if err != nil && !errors.Is(err, spool.ErrState) {
 		return err
 	}
 	if c == nil {
@@ -89,27 +92,40 @@ func (r *Renderer) restore() error {
 	r.pos, r.done, r.next, r.last = c.Pos, c.Done, c.Next, c.Last
 	var errs []error
 	for _, cf := range c.Files {
-		f, err := r.open(cf.Device, cf.Name, cf.Size)
+		opened := &file{device: cf.Device, listed: true, fresh: cf.Fresh}
+		opened.Format, err = r.open(cf.Device, cf.Name, cf.Size)
+		if r.opt.Force && errors.Is(err, fs.ErrNotExist) {
+			opened.listed, opened.fresh = false, true
+			opened.Format, err = r.open(cf.Device, "", 0)
+		}
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		r.files = append(r.files, &file{Format: f, device: cf.Device, listed: true, fresh: cf.Fresh})
+		r.files = append(r.files, opened)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
+	if r.opt.Force && CheckShared(r.spool, c.Shared) != nil {
+		c.Shared = 0
+	}
 	return r.shared.restore(r.spool, c.Shared)
 }
 
-// Known answers the names of the files that the checkpoint of a spool knows, and whether it says that every row is written.
-func Known(r *spool.Reader) (names []string, over bool, err error) {
-	c, err := load(r)
-	if c == nil || err != nil {
-		return nil, false, err
+// CheckShared says whether the events kept for files that are opened later are all there, up to end.
+func CheckShared(r *spool.Reader, end spool.Pos) error {
+	if end == 0 {
+		return nil
 	}
-	for _, f := range c.Files {
-		names = append(names, f.Name)
+	kept, err := spool.Open(r.Root(), sharedDir)
+	if err != nil {
+		return err
 	}
-	return names, c.Over, nil
+	defer kept.Close()
+	at, err := kept.Verify(0, func(*event.Event) {})
+	if err == nil && at < end {
+		err = fmt.Errorf("%s ends at %d, before %d", kept.Root().Name(), at, end)
+	}
+	return err
 }

@@ -45,6 +45,10 @@ type Logger interface {
 // Options of a Renderer.
 type Options struct {
 	Log Logger // may be nil
+	// Existing names files, by device, that are written anew when the device has its first row, in place of a new file.
+	Existing map[int32]string
+	// Force goes on over damage: what cannot be read is passed over, and a file that is missing is begun again.
+	Force bool
 	// Closing, if set, is called by Finish when every event has its row in a file. Events that it emits become rows too. last
 	// is the stamp of the last row, files are the names of the files.
 	Closing func(files []string, last int64, emit func(*event.Event) error) error
@@ -111,6 +115,7 @@ func New(r *spool.Reader, open Opener, opt Options) *Renderer {
 		spool: r, open: open, opt: opt, last: math.MinInt64,
 		wake: make(chan struct{}, 1), finish: make(chan struct{}), ended: make(chan struct{}),
 	}
+	r.SkipDamage = opt.Force
 	go n.run()
 	return n
 }

@@ -269,8 +269,8 @@ func TestClosing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if names, over, err := Known(r); !over || err != nil || !slices.Equal(names, []string{"device 0"}) {
-		t.Errorf("checkpoint knows %v, over %v, %v", names, over, err)
+	if c, err := Load(r); err != nil || !c.Over || len(c.Files) != 1 || c.Files[0].Name != "device 0" {
+		t.Errorf("checkpoint: %+v, %v", c, err)
 	}
 	var none shelf
 	if err := New(r, none.open, Options{}).Finish(spool.End); err != nil || len(none.order) != 0 {

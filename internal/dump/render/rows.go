@@ -41,7 +41,7 @@ func (r *Renderer) ready(ev *event.Event) error {
 	}
 	f := r.fileOf(ev.Device)
 	if f == nil {
-		opened, err := r.open(ev.Device, "", 0)
+		opened, err := r.open(ev.Device, r.opt.Existing[ev.Device], 0)
 		if err != nil {
 			return err
 		}

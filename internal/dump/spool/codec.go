@@ -3,6 +3,7 @@ package spool
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 
 	"memscope/internal/event"
 )
@@ -274,11 +275,17 @@ func (s *state) decode(b []byte, ev *event.Event, names *interner) ([]byte, erro
 		ev.Name = names.get(c.b[:n])
 		c.b = c.b[n:]
 	}
-	if c.bad {
+	if c.bad || !plausible(ev) {
 		return nil, errEncoding
 	}
 	s.advance(ev)
 	return c.b, nil
+}
+
+// plausible says whether an event can be one of the collector's. Its kind, pool and device select tables and directories.
+func plausible(ev *event.Event) bool {
+	return ev.Kind >= event.System && ev.Kind <= event.OOMDetail && ev.Pool < event.Pools &&
+		ev.Device >= 0 && ev.Device <= math.MaxUint16 // the width of the field in the records, wire.h
 }
 
 // interner gives equal names the same string, which spares most allocations. It forgets everything when it is full.

@@ -13,6 +13,7 @@ import (
 	"strconv"
 
 	"memscope/internal/event"
+	"memscope/internal/output"
 )
 
 // Reader reads a spool, also one that is being written: it follows the writer through the file and reads nothing at or
@@ -20,6 +21,9 @@ import (
 type Reader struct {
 	root *os.Root
 	meta Meta
+
+	// SkipDamage: events behind one that cannot be decoded are passed over and counted, up to the next block.
+	SkipDamage bool
 
 	first Pos // of the oldest segment when it was opened
 	seg   *os.File
@@ -169,7 +173,7 @@ func (r *Reader) move(at Pos) (Pos, error) {
 // open makes the segment that starts at p the current one.
 func (r *Reader) open(p Pos) error {
 	r.leave()
-	f, err := r.root.Open(segmentName(p))
+	f, err := output.OpenRegular(r.root, segmentName(p), os.O_RDONLY)
 	if err != nil {
 		return err
 	}
@@ -203,6 +207,11 @@ func (r *Reader) Next(ev *event.Event) error {
 		return io.EOF
 	}
 	rest, err := r.state.decode(r.rest, ev, &r.names)
+	if err != nil && r.SkipDamage {
+		r.dropped[r.block.End-Pos(len(r.rest))] = int64(len(r.rest))
+		r.rest = nil
+		return io.EOF
+	}
 	if err != nil {
 		return fmt.Errorf("%s, block at %d: %w", r.root.Name(), r.block.Pos, err)
 	}
@@ -227,7 +236,10 @@ func (r *Reader) DropBefore(p Pos) error {
 // Save keeps text beside the segments, in place of what was saved before; a death leaves the one or the other, whole.
 func (r *Reader) Save(text []byte) error {
 	const temp = stateName + ".new"
-	f, err := r.root.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, fileMode)
+	if err := r.root.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a death
+		return err
+	}
+	f, err := r.root.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, fileMode)
 	if err != nil {
 		return err
 	}
@@ -241,20 +253,31 @@ func (r *Reader) Save(text []byte) error {
 	return r.root.Rename(temp, stateName)
 }
 
+// maxState bounds what Save keeps: some hundred bytes for each file.
+const maxState = 64 << 20
+
+// ErrState says that what Save kept is damaged.
+var ErrState = errors.New("damaged")
+
 // Saved is what Save kept last, nil when it never did.
 func (r *Reader) Saved() ([]byte, error) {
-	b, err := r.root.ReadFile(stateName)
+	f, err := output.OpenRegular(r.root, stateName, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxState+1))
+	if err != nil {
+		return nil, err
+	}
 	const n = 9 // checksum and line end
-	if len(b) >= n {
+	if len(b) >= n && len(b) <= maxState {
 		if sum, err := strconv.ParseUint(string(b[:n-1]), 16, 32); err == nil && uint32(sum) == crc32.Checksum(b[n:], castagnoli) {
 			return b[n:], nil
 		}
 	}
-	return nil, fmt.Errorf("%s/%s is damaged", r.root.Name(), stateName)
+	return nil, fmt.Errorf("%s/%s is %w", r.root.Name(), stateName, ErrState)
 }

@@ -28,6 +28,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"memscope/internal/output"
 )
 
 // Dir is the name of a spool within its project directory.
@@ -84,7 +86,7 @@ type Lock struct{ f *os.File }
 
 // TakeLock locks the spool name in parent, or answers an *InUseError.
 func TakeLock(parent *os.Root, name string) (*Lock, error) {
-	f, err := parent.OpenFile(filepath.Join(name, lockName), os.O_CREATE|os.O_RDWR, fileMode)
+	f, err := output.OpenRegular(parent, filepath.Join(name, lockName), os.O_CREATE|os.O_RDWR)
 	if err != nil {
 		return nil, err
 	}

@@ -41,12 +41,12 @@ func sample(n int, seed uint64) []event.Event {
 	}
 	// Values at the edges, which no prediction helps.
 	edge := event.Event{
-		Kind: 255, Sub: 255, Pool: 255, Flags: 255, Page: 255, Module: math.MinInt16, Device: math.MinInt32, Stamp: math.MinInt64,
+		Kind: event.OOMDetail, Sub: 255, Pool: event.Pools - 1, Flags: 255, Page: 255, Module: math.MinInt16, Device: math.MaxUint16, Stamp: math.MinInt64,
 		Seq: math.MaxUint64, PID: math.MaxUint64, TID: math.MaxUint64, Addr: math.MaxUint64, Size: math.MinInt64, Used: math.MinInt64,
 		Total: math.MaxInt64, AllocID: math.MaxUint64, ProcessUsed: math.MinInt64, DeviceUsed: math.MaxInt64, Value: math.MaxUint64,
 		Name: strings.Repeat("ü\"\n\x00", 1000),
 	}
-	return append(out, edge, event.Event{}, edge)
+	return append(out, edge, event.Event{Kind: event.System}, edge)
 }
 
 func newRoot(t testing.TB) *os.Root {

@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"memscope/internal/event"
+	"memscope/internal/output"
 )
 
 // StoppedError says that a spool takes no more events because a write failed, as on a full disk. What was flushed before
@@ -93,7 +94,7 @@ func (w *Writer) cut(at Pos) error {
 	if w.start == at {
 		return nil
 	}
-	if w.seg, err = w.root.OpenFile(segmentName(w.start), os.O_RDWR|os.O_APPEND, 0); err != nil {
+	if w.seg, err = output.OpenRegular(w.root, segmentName(w.start), os.O_RDWR|os.O_APPEND); err != nil {
 		return err
 	}
 	w.length = int64(at - w.start)
