@@ -145,13 +145,13 @@ func TestStopKeyIgnored(t *testing.T) {
 
 // The target starts with the dispositions of the caller although the launcher ignores stop signals.
 func TestStopDispositions(t *testing.T) {
-	if r := run(t, command(t, "grep", "SigIgn", "/proc/self/status")); strings.Fields(r.out)[1] != "0000000000000000" {
+	if r := run(t, command(t, "grep", "SigIgn", "/proc/self/status")); ignored(t, r.out) != "0000000000000000" {
 		t.Errorf("%q", r.out)
 	}
 	cmd := command(t, "grep", "SigIgn", "/proc/self/status")
 	cmd.Args = append([]string{"sh", "-c", `trap '' TSTP; exec "$0" "$@"`, os.Args[0]}, cmd.Args[1:]...)
 	cmd.Path = "/bin/sh"
-	if r := run(t, cmd); strings.Fields(r.out)[1] != "0000000000080000" {
+	if r := run(t, cmd); ignored(t, r.out) != "0000000000080000" {
 		t.Errorf("%q", r.out)
 	}
 }
