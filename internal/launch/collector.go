@@ -66,7 +66,7 @@ func startCollector(listener *os.File, cfg *config.Config) (*collector, error) {
 	go c.wait(process)
 	go func() { c.said <- readLines(errRead) }()
 	go c.read()
-	return c, c.encode.Encode(session.Order{Config: cfg})
+	return c, c.encode.Encode(session.Order{Config: cfg, Launcher: os.Getpid()})
 }
 
 // finish tells the collector that the target has ended. A collector that has died shows by its messages being closed.

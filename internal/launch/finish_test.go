@@ -75,6 +75,16 @@ func TestFinishWithDyingCollector(t *testing.T) {
 	}
 }
 
+// The dump is spoken of only when there is one.
+func TestFlushNotice(t *testing.T) {
+	for stored, want := range []string{"", "[msmemscope] Info: Fflush temporary cache events to file!\n"} {
+		out, errOut := finishing(t, []session.Message{{Done: &session.Done{Collected: 1, Stored: stored}}}, nil)
+		if out != want || errOut != "" {
+			t.Errorf("%d stored: stdout %q, stderr %q", stored, out, errOut)
+		}
+	}
+}
+
 func TestProgressLine(t *testing.T) {
 	var p progress
 	p.shown = true // as on a terminal after a while

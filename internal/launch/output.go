@@ -53,7 +53,7 @@ func (p *printer) print() {
 		}
 	}
 	fmt.Fprint(os.Stdout, p.report)
-	if p.done.Collected > 0 {
+	if p.done.Stored > 0 {
 		fmt.Fprintln(os.Stdout, "[msmemscope] Info: Fflush temporary cache events to file!")
 	}
 	if n := p.done.Living; n > 0 {

@@ -64,7 +64,7 @@ func (b *budget) ring() (*wire.Ring, error) {
 			b.left -= int64(size)
 			return ring, nil
 		}
-		if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.ENOMEM) {
+		if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.ENOMEM) && !errors.Is(err, unix.EFBIG) { // EFBIG: ulimit -f
 			return nil, err
 		}
 		last = fmt.Errorf("%w: %w", errMemory, err)

@@ -238,11 +238,12 @@ func TestProcess(t *testing.T) {
 
 func TestReadStat(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stat")
-	fields := strings.Repeat("0 ", 18) + "4711 0"
+	fields := "12 " + strings.Repeat("0 ", 17) + "4711 0"
 	for text, want := range map[string]stat{
-		"7 (a) S " + fields:          {'S', "4711"},
-		"7 (a) b) (c d) T " + fields: {'T', "4711"},
+		"7 (a) S " + fields:          {'S', 12, "4711"},
+		"7 (a) b) (c d) T " + fields: {'T', 12, "4711"},
 		"7 (a) S 0":                  {},
+		"7 (a) S x " + fields[3:]:    {},
 		"":                           {},
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

@@ -22,6 +22,8 @@ const (
 // Order is what the launcher says. The first one carries the Config.
 type Order struct {
 	Config *config.Config `json:",omitempty"`
+	// Launcher comes with it: the launcher's process id.
+	Launcher int `json:",omitempty"`
 	// Finish means that the target has ended: finish what has ended, report, and go on silently for what lives.
 	Finish bool `json:",omitempty"`
 }
@@ -40,5 +42,6 @@ type Progress struct{ Done, Total int64 }
 // Done ends the talk.
 type Done struct {
 	Collected int // processes of which something was recorded
+	Stored    int // of these, those of which something is on disk
 	Living    int // processes for which the collector goes on
 }

@@ -24,8 +24,9 @@ type dump struct {
 	spool    *spool.Writer // nil when there is none
 	renderer atomic.Pointer[render.Renderer]
 
-	told    bool // that rows are missing
-	missing uint64
+	told    bool      // that rows are missing
+	events  uint64    // to be stored
+	missing uint64    // of these, those that are not
 	end     spool.Pos // as last given to the renderer
 }
 
@@ -63,6 +64,7 @@ func (d *dump) open() {
 
 // append stores an event that becomes a row.
 func (d *dump) append(ev *event.Event) {
+	d.events++
 	if d.spool == nil {
 		d.missing++
 		return
@@ -129,6 +131,9 @@ func (d *dump) finish() {
 // abandon leaves everything as a killed collector would: what was appended is in the spool. It stays locked, and the rendering
 // may go on, until this process ends; then a recovery can complete the dump.
 func (d *dump) abandon() { d.flush(true) }
+
+// stored says, at the end, that not everything there was to be stored has failed.
+func (d *dump) stored() bool { return d.missing == 0 || d.events > d.missing }
 
 // progress says how many bytes of how many have become rows. Any goroutine may ask.
 func (d *dump) progress() (done, total int64) {

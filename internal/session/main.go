@@ -20,6 +20,7 @@ const collectorGC = 50
 func Main() int {
 	// The launcher may die at any time; then nobody reads what we write. A hang-up or an interrupt is meant for the target.
 	signal.Ignore(unix.SIGPIPE, unix.SIGHUP, unix.SIGINT, unix.SIGTERM)
+	growFiles()
 	unix.Umask(0o027)
 	debug.SetGCPercent(collectorGC)
 	_ = os.WriteFile("/proc/self/comm", []byte(ProcessName), 0) // for ps; cut to 15 bytes by the kernel
@@ -28,6 +29,17 @@ func Main() int {
 		return 1
 	}
 	return 0
+}
+
+// growFiles lifts the limit of the size of files as far as it goes, since the user has set it for the program. Beyond it a write
+// fails and kills nobody.
+func growFiles() {
+	signal.Ignore(unix.SIGXFSZ)
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_FSIZE, &limit) == nil {
+		limit.Cur = limit.Max
+		_ = unix.Setrlimit(unix.RLIMIT_FSIZE, &limit)
+	}
 }
 
 // serve runs the session on a listening socket for the launcher at the other end of control, a descriptor.
@@ -64,6 +76,8 @@ func serve(socket *os.File, controlFD int) error {
 			}
 		}
 	}()
-	newSession(first.Config, listener, control).run(finish)
+	s := newSession(first.Config, listener, control)
+	s.launcher = first.Launcher
+	s.run(finish)
 	return nil
 }

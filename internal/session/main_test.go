@@ -57,7 +57,7 @@ func TestServe(t *testing.T) {
 		}
 		done = m.Done
 	}
-	if *done != (Done{Collected: 1}) {
+	if *done != (Done{Collected: 1, Stored: 1}) {
 		t.Errorf("done: %+v", *done)
 	}
 	if err := <-result; err != nil {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -85,12 +87,30 @@ func (p *process) name() string {
 	if err != nil {
 		return ""
 	}
-	return strings.TrimSpace(string(name))
+	return strings.Map(func(r rune) rune { // the process may call itself anything
+		if unicode.IsControl(r) || r == utf8.RuneError {
+			return '?'
+		}
+		return r
+	}, strings.TrimSuffix(string(name), "\n"))
+}
+
+// descends says whether pid is a process that ancestor has started, or one that such a process has.
+func descends(pid, ancestor int) bool {
+	for pid > 0 && pid != ancestor {
+		stat, err := readStat(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return false
+		}
+		pid = stat.parent
+	}
+	return pid > 0
 }
 
 type stat struct {
-	state byte
-	start string // clock ticks since boot
+	state  byte
+	parent int
+	start  string // clock ticks since boot
 }
 
 // readStat reads a stat file of /proc: "pid (name) state …", the start time being field 22 (proc(5)).
@@ -101,9 +121,13 @@ func readStat(path string) (stat, error) {
 	}
 	_, rest, _ := bytes.Cut(text[max(0, bytes.LastIndexByte(text, ')')):], []byte(" "))
 	fields := strings.Fields(string(rest))
-	const startField = 22 - 3 // the first field here is the third of the file
+	const parentField, startField = 4 - 3, 22 - 3 // the first field here is the third of the file
 	if len(fields) <= startField {
 		return stat{}, fmt.Errorf("%s: %d fields", path, len(fields))
 	}
-	return stat{state: fields[0][0], start: fields[startField]}, nil
+	parent, err := strconv.Atoi(fields[parentField])
+	if err != nil {
+		return stat{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return stat{state: fields[0][0], parent: parent, start: fields[startField]}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,6 +25,8 @@ const (
 	lastMoment = 100 * time.Millisecond
 	// progressPause lies between two progress messages, which also tell the launcher that we are alive.
 	progressPause = 200 * time.Millisecond
+	// mostStrangers bounds the lines about processes of other users, who could make any number of them.
+	mostStrangers = 20
 )
 
 // session is one run.
@@ -33,6 +36,9 @@ type session struct {
 	offset   int64 // from CLOCK_MONOTONIC to ns since the epoch
 	budget   *budget
 	talk     *talk
+	launcher int // process id
+
+	strangers atomic.Int32 // processes of other users that were turned away
 
 	mu      sync.Mutex
 	live    map[int]*client // by process id, as this process sees it
@@ -96,18 +102,26 @@ func (s *session) greet(conn *net.UnixConn) error {
 	if err != nil {
 		return err
 	}
-	if int(cred.Uid) != unix.Geteuid() && cred.Uid != 0 {
-		return nil // an abstract socket has no permissions; strangers are turned away
+	stranger, timeout := !s.mayJoin(cred), helloTimeout
+	if stranger {
+		timeout = lastMoment
 	}
-	hello, err := wire.ReadHello(conn, helloTimeout)
+	hello, err := wire.ReadHello(conn, timeout)
 	switch {
-	case errors.Is(err, wire.ErrNoHello):
+	case errors.Is(err, wire.ErrNoHello), stranger && err != nil:
 		return nil
 	case errors.Is(err, wire.ErrVersion):
 		_ = wire.Refuse(conn, wire.RefusedVersion)
 		return fmt.Errorf("process %d: %w: its libraries belong to another version of the tool", cred.Pid, err)
 	case err != nil:
 		return fmt.Errorf("process %d: %w", cred.Pid, err)
+	case stranger:
+		_ = wire.Refuse(conn, wire.RefusedClosing)
+		if s.strangers.Add(1) <= mostStrangers {
+			s.talk.line(fmt.Sprintf("[msmemscope] Warn: process %d (%s) runs as another user (%d) and is not recorded.", cred.Pid,
+				(&process{pid: int(cred.Pid)}).name(), cred.Uid))
+		}
+		return nil
 	}
 	proc, err := watch(int(cred.Pid))
 	if err != nil {
@@ -139,6 +153,13 @@ func (s *session) greet(conn *net.UnixConn) error {
 		s.depart(c)
 	}()
 	return nil
+}
+
+// mayJoin says whether a process is one of this run's: an abstract socket has no permissions of its own. A target that has given
+// up the rights of root still descends from the launcher.
+func (s *session) mayJoin(cred *unix.Ucred) bool {
+	user := unix.Geteuid()
+	return int(cred.Uid) == user || cred.Uid == 0 || user == 0 && descends(int(cred.Pid), s.launcher)
 }
 
 // admit enters a client. Its process may have been another program until now.
@@ -212,6 +233,9 @@ func (s *session) conclude() {
 	for _, c := range ended {
 		if c.collected {
 			done.Collected++
+			if c.dump.stored() {
+				done.Stored++
+			}
 		}
 	}
 	for _, c := range ended {
