@@ -51,11 +51,7 @@ func (r Record) Plausible() bool {
 	if h.Pool >= Pools || h.Device > DeviceCPU || h.Flags&^(FlagShadow|FlagCreate) != 0 || h.Stamp < 0 || h.Stamp >= lastStamp {
 		return false
 	}
-	switch r.Type() {
-	case TypeAlloc, TypeFree, TypeUndo:
-		return true
-	}
-	return uint64(r.Text().Length) <= r.textRoom()
+	return !hasText(r.Type()) || uint64(r.Text().Length) <= r.textRoom()
 }
 
 // AppendTo appends a copy of the record to b.
@@ -85,8 +81,18 @@ func leastSize(typ uint16) uint64 {
 		return uint64(unsafe.Sizeof(Alloc{}))
 	case TypeFree, TypeUndo:
 		return uint64(unsafe.Sizeof(Free{}))
-	case TypeMark, TypeRangeStart, TypeRangeEnd, TypeACLInit, TypeACLFini, TypeStartTrace, TypeStopTrace, TypeStep, TypeLog:
+	}
+	if hasText(typ) {
 		return uint64(unsafe.Sizeof(Text{}))
 	}
 	return 0
+}
+
+// hasText says whether records of a type are a Text.
+func hasText(typ uint16) bool {
+	switch typ {
+	case TypeMark, TypeRangeStart, TypeRangeEnd, TypeACLInit, TypeACLFini, TypeStartTrace, TypeStopTrace, TypeStep, TypeLog:
+		return true
+	}
+	return false
 }
