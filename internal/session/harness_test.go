@@ -54,6 +54,12 @@ type run struct {
 
 func startRun(t testing.TB, cfg config.Config) *run {
 	t.Helper()
+	return startRunUnder(t, cfg, os.Getpid())
+}
+
+// startRunUnder is startRun with another process as the launcher whose descendants are accepted.
+func startRunUnder(t testing.TB, cfg config.Config, launcher int) *run {
+	t.Helper()
 	if cfg.OutputPath == "" {
 		cfg.OutputPath = filepath.Join(t.TempDir(), "out")
 	}
@@ -64,7 +70,7 @@ func startRun(t testing.TB, cfg config.Config) *run {
 	}
 	reader, writer := io.Pipe()
 	r := &run{
-		t: t, name: name, output: cfg.OutputPath, session: newSession(&cfg, listener, writer),
+		t: t, name: name, output: cfg.OutputPath, session: newSession(&cfg, listener, writer, launcher),
 		finish: make(chan struct{}, 1), ended: make(chan struct{}), read: make(chan struct{}),
 	}
 	go r.listen(reader)

@@ -76,8 +76,6 @@ func serve(socket *os.File, controlFD int) error {
 			}
 		}
 	}()
-	s := newSession(first.Config, listener, control)
-	s.launcher = first.Launcher
-	s.run(finish)
+	newSession(first.Config, listener, control, first.Launcher).run(finish)
 	return nil
 }

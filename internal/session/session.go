@@ -48,9 +48,10 @@ type session struct {
 	changed chan struct{}   // gets a token when a client or a connection has ended
 }
 
-func newSession(cfg *config.Config, listener *net.UnixListener, launcher io.Writer) *session {
+// newSession makes a run that talks to its launcher, a process, through control.
+func newSession(cfg *config.Config, listener *net.UnixListener, control io.Writer, launcher int) *session {
 	return &session{
-		cfg: cfg, listener: listener, offset: wallOffset(), budget: newBudget(), talk: newTalk(launcher),
+		cfg: cfg, listener: listener, offset: wallOffset(), budget: newBudget(), talk: newTalk(control), launcher: launcher,
 		live: map[int]*client{}, changed: make(chan struct{}, 1),
 	}
 }

@@ -46,7 +46,6 @@ func nobody(r *run) *exec.Cmd {
 // A target that has given up the rights of root is recorded.
 func TestDroppedPrivileges(t *testing.T) {
 	r := startRun(t, settings())
-	r.session.launcher = os.Getpid()
 	cmd := nobody(r)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -59,7 +58,6 @@ func TestDroppedPrivileges(t *testing.T) {
 
 // A process of another user that is none of this run's is turned away, with a line.
 func TestStranger(t *testing.T) {
-	r := startRun(t, settings())
 	other := exec.Command("sleep", "100") // no ancestor of anybody
 	if err := other.Start(); err != nil {
 		t.Fatal(err)
@@ -68,7 +66,7 @@ func TestStranger(t *testing.T) {
 		_ = other.Process.Kill()
 		_ = other.Wait()
 	}()
-	r.session.launcher = other.Process.Pid
+	r := startRunUnder(t, settings(), other.Process.Pid)
 	cmd := nobody(r)
 	if out, err := cmd.CombinedOutput(); err == nil {
 		t.Errorf("it was accepted: %s", out)
