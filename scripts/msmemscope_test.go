@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -117,6 +118,50 @@ func TestExecuted(t *testing.T) {
 		stdout, stderr, status := sh(t, c.dir, append(c.line, words...)...)
 		if stdout != passed || stderr != "" || status != 7 {
 			t.Errorf("%q: status %d, stdout %q, stderr %q", c.line, status, stdout, stderr)
+		}
+	}
+}
+
+// TestEnvironment: the program gets what the caller gave, to the byte and in order, and one variable of ours.
+func TestEnvironment(t *testing.T) {
+	for _, name := range []string{"plain", "a b", "ä\"$x'"} {
+		root := install(t, name)
+		bin := filepath.Join(root, "bin/msmemscope.bin")
+		if err := os.Remove(bin); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink("/usr/bin/env", bin); err != nil { // -0 shows what it has
+			t.Fatal(err)
+		}
+		mark := filepath.Join(t.TempDir(), "mark")
+		hook := filepath.Join(filepath.Dir(mark), "hook")
+		if err := os.WriteFile(hook, []byte(": >"+mark+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, env := range [][]string{
+			{},
+			{"PATH=/nowhere"},
+			{
+				"BASH_FUNC_f%%=() {  echo \"a\nb\"\n}", "BASH_FUNC_exec%%=() { echo stolen; }", "foo.bar=1", "1a=2", "IFS=x", "OPTIND=7", "PPID=3", "SHLVL=5", "_=u",
+				"PWD=/nonexistent", "OLDPWD=/gone", "UID=4", "BASHOPTS=extglob", "SHELLOPTS=noexec", "BASH_ENV=" + hook, "ENV=" + hook,
+				"RANDOM=3", "PS4=+", "GLOBIGNORE=*", "CDPATH=/", "EMPTY=", "LINES=a\nb=c", "-i=1", "POSIXLY_CORRECT=", "LC_ALL=C", "raw=\xff\x01",
+			},
+		} {
+			cmd := exec.Command(filepath.Join(root, "bin/msmemscope"), "-0")
+			cmd.Env = env
+			cmd.Stderr = os.Stderr
+			out, err := cmd.Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+			last := got[len(got)-1]
+			if !strings.HasPrefix(last, "MSMEMSCOPE_SIGIGN=0") || !slices.Equal(got[:len(got)-1], env) {
+				t.Errorf("%s: got\n%q, want\n%q", name, got, env)
+			}
+		}
+		if _, err := os.Stat(mark); err == nil {
+			t.Error("BASH_ENV was run")
 		}
 	}
 }

@@ -30,6 +30,9 @@ func (e *startError) Error() string { return fmt.Sprintf("cannot run %s: %s", e.
 // find looks the program up: a word with a slash is a path; another one is first a program in the working directory
 // (contract 1.9), then looked for in PATH.
 func find(word string) (string, error) {
+	if word == "" {
+		return "", &startError{exitNotFound, `""`, "a program has no empty name"}
+	}
 	if strings.Contains(word, "/") {
 		return word, executable(word, word)
 	}
