@@ -35,8 +35,11 @@ func recoverDump(dir string, force bool, w io.Writer) error {
 		if p.Forced != nil {
 			missing("%w", p.Forced)
 		}
-		if p.Torn > 0 {
-			missing("%d byte(s) of the spool are cut off or damaged; the events in and behind them are missing", p.Torn)
+		switch {
+		case p.Torn > 0 && p.Complete():
+			fmt.Fprintf(w, "[msmemscope] Warn: %s: the collector was killed while it wrote the last %d byte(s) of the spool; their events are missing.\n", p.Path, p.Torn)
+		case p.Torn > 0:
+			missing("%d byte(s) at the end of the spool are cut off or damaged; their events are missing", p.Torn)
 		}
 		for _, name := range slices.Sorted(maps.Keys(p.Missing)) {
 			missing("%s: %d byte(s) that had been written are missing", name, p.Missing[name])

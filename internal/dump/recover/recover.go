@@ -37,9 +37,10 @@ type Project struct {
 	Err     error            // why nothing was done or not all of it could be
 }
 
-// Complete says whether every event that was recorded has its row.
+// Complete says whether every event that was stored has its row. The block that a collector was writing when it was killed was
+// not stored: such a torn end is not held against it.
 func (p *Project) Complete() bool {
-	return p.Err == nil && p.Forced == nil && p.Torn == 0 && len(p.Missing) == 0
+	return p.Err == nil && p.Forced == nil && p.Torn < 2*spool.BlockBytes && len(p.Missing) == 0
 }
 
 // Recover completes the dump in dir, a project directory, or in all project directories in dir, an output directory. Directories
