@@ -66,6 +66,21 @@ static bool thread_gone(uint32_t tid)
     return syscall(SYS_tkill, tid, 0) < 0 && errno == ESRCH;
 }
 
+static void shake_hands(struct life *life)
+{
+    __atomic_store_n(&life->state, connect_collector() ? LIFE_READY : LIFE_OFF, __ATOMIC_RELEASE);
+    futex_wake_all(&life->state);
+}
+
+/* After a first handshake that was broken off: no signal handler can break off this one. */
+static void shake_hands_undisturbed(struct life *life)
+{
+    uint64_t all = ~0ULL, before;
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all); /* the C library would spare its own signals */
+    shake_hands(life);
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof all);
+}
+
 /*
  * Gets the connection out of LIFE_INIT, or waits while another thread does that. Returns what came of it.
  *
@@ -87,8 +102,10 @@ static __attribute__((noinline)) uint32_t settle(void)
             if (__atomic_compare_exchange_n(&life->connector, &connector, me, false, __ATOMIC_ACQ_REL,
                                             __ATOMIC_RELAXED) &&
                 __atomic_load_n(&life->state, __ATOMIC_ACQUIRE) == LIFE_INIT) {
-                __atomic_store_n(&life->state, connect_collector() ? LIFE_READY : LIFE_OFF, __ATOMIC_RELEASE);
-                futex_wake_all(&life->state);
+                if (connector == 0)
+                    shake_hands(life);
+                else
+                    shake_hands_undisturbed(life);
             }
         } else if (now_ns() > deadline) {
             __atomic_compare_exchange_n(&life->state, &state, LIFE_OFF, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
