@@ -139,7 +139,7 @@ func one(done *Project, opt Options) error {
 	defer lock.Release()
 	r, err := spool.Open(project.Root, spool.Dir)
 	if err != nil {
-		return err
+		return fmt.Errorf("the dump in %s is not complete: %w", done.Path, err)
 	}
 	existing, err := verify(done, project.Root, r, opt.Force)
 	if err != nil {
