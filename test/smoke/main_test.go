@@ -17,8 +17,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
 )
 
@@ -41,6 +43,8 @@ func TestMain(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "smoke: %v\n", err)
 		os.Exit(1)
 	}
+	// Whoever runs the suites may ignore signals (nohup, a background job of a script); the programs under test begin without that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT)
 	os.Exit(m.Run())
 }
 
