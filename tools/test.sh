@@ -30,8 +30,9 @@ end() {
 run() {
     begin "$1"
     shift
-    "$@" 2>&1 | tee "$log"
-    local status=${PIPESTATUS[0]}
+    "$@" >"$log" 2>&1 # no pipe: a process that a stage leaves behind would keep it open, and us waiting
+    local status=$?
+    cat "$log"
     if [ "$status" = 0 ]; then end 0 1 0 0; else end "$status" 0 1 0; fi
 }
 
@@ -39,8 +40,9 @@ run() {
 run_cmocka() {
     begin "$1"
     shift
-    "$@" 2>&1 | tee "$log" | grep -v -E '^\[ (RUN  |     OK) '
-    local status=${PIPESTATUS[0]}
+    "$@" >"$log" 2>&1
+    local status=$?
+    grep -v -E '^\[ (RUN  |     OK) ' "$log"
     end "$status" "$(total PASSED)" "$(total FAILED)" "$(total SKIPPED)"
 }
 
