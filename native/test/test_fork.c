@@ -185,7 +185,7 @@ CASE(fork_amid_a_handshake)
     pid_t pid = fork();
     if (pid == 0) {
         put(2);
-        exit(0);
+        _exit(0); /* LeakSanitizer's check at exit hangs in a child whose parent had threads */
     }
     await(pid);
     pthread_join(thread, NULL);
