@@ -137,6 +137,7 @@ func TestTargetStopsItself(t *testing.T) {
 func TestStopKeyIgnored(t *testing.T) {
 	keyboard, screen := terminal(t, "bash", "-c", "trap '' TSTP; echo ready; for i in 1 2 3 4 5; do sleep 0.1; done; echo done; exit 5")
 	see(t, screen, "ready")
+	time.Sleep(200 * time.Millisecond) // the launcher ignores the key from a moment after the start on
 	keyboard.Write([]byte{26})
 	if text := screenful(t, screen, "shell: ended with 5"); strings.Contains(text, "stopped") || !strings.Contains(text, "done") {
 		t.Errorf("on the screen: %q", text)
