@@ -11,7 +11,7 @@ import (
 	"memscope/internal/event"
 )
 
-// TestSpool asks a spool, whose events are in causal order and not in that of time.
+// TestSpool asks a spool. Its events are not in the order of time: the collector writes them so, but a reader does not count on it.
 func TestSpool(t *testing.T) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
