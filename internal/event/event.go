@@ -62,7 +62,8 @@ const (
 	PTAWorkspace
 	MindSpore
 	ATB
-	Pools // number of pools
+	Named           // the first of the user's own pools (--pools), in the order of the option
+	Pools Pool = 16 // number of pools
 )
 
 // Device ids with a meaning of their own; the values are those of wire.h.
@@ -95,6 +96,16 @@ const (
 	Pinned
 )
 
+// Waste says how a block is used inefficiently (contract 5.4).
+type Waste uint8
+
+// Ways to waste; a block may show several.
+const (
+	EarlyAllocation Waste = 1 << iota
+	LateDeallocation
+	TemporaryIdleness
+)
+
 // Unknown is the value of a usage number that nobody could tell; such a key is left out of the row.
 const Unknown int64 = -1
 
@@ -121,6 +132,15 @@ type Event struct {
 	ProcessUsed int64 // bytes, Unknown when not asked or not answered
 	DeviceUsed  int64
 
-	Value uint64 // range id of Mstx ranges, number of Step
+	Value uint64 // range id of Mstx ranges, number of Step, Task of a kernel launch
 	Name  string
+
+	Stack uint32 // id in the process's table of stacks, 0 for none
+	Waste Waste  // of a Malloc, once it is known
+	Owner string // of a Malloc, once it is known: labels joined by @ (contract 5.5)
+	// Attrs is what the Attr column of an event of this kind holds beside the fields above: "key:value,key:value".
+	Attrs string
 }
+
+// Task is the Value of a kernel that was launched or runs on the device.
+func Task(stream, task uint32) uint64 { return uint64(stream)<<32 | uint64(task) }

@@ -47,6 +47,32 @@ var golden = []struct {
 		`1,SYSTEM,ACL_INIT,N/A,12,123,1234,N/A,N/A,,,`},
 	{"start trace", 1, event.Event{Kind: event.System, Sub: event.StartTrace, Device: event.DeviceNone, Stamp: 12, PID: 123, TID: 1234},
 		`1,SYSTEM,START_TRACE,N/A,12,123,1234,N/A,N/A,,,`},
+	{"access aten", 13, with(row(event.Access, event.PTA, 13), func(e *event.Event) {
+		e.Sub, e.Name, e.Attrs = event.AccessUnknown, "aten.add", "dtype:torch.float16,shape:torch.Size([1,5])"
+	}), `13,ACCESS,UNKNOWN,aten.add,13,123,1234,0,0x0000000000003039,"{allocation_id:1,addr:0x0000000000003039,size:10,type:PTA,dtype:torch.float16,shape:torch.Size([1,5])}",,`},
+	{"access atb", 14, with(row(event.Access, event.ATB, 14), func(e *event.Event) {
+		e.Sub, e.Name, e.Addr, e.Size, e.Attrs = event.AccessUnknown, "addOperation", 0x303e, 5, "dtype:FLOAT,format:NZD,shape:[1,5,]"
+	}), `14,ACCESS,UNKNOWN,addOperation,14,123,1234,0,0x000000000000303e,"{allocation_id:1,addr:0x000000000000303e,size:5,type:ATB,dtype:FLOAT,format:NZD,shape:[1,5,]}",,`},
+	{"aten start", 1, event.Event{Kind: event.OpLaunch, Sub: event.AtenStart, Name: "aten.add", Stamp: 12, PID: 123, TID: 1234},
+		`1,OP_LAUNCH,ATEN_START,aten.add,12,123,1234,0,N/A,,,`},
+	{"atb start", 1, event.Event{Kind: event.OpLaunch, Sub: event.AtbStart, Name: "operation", Attrs: "path:0/0_123/operation,workspace_ptr:0x12313,workspace_size:12", Stamp: 12, PID: 123, TID: 1234},
+		`1,OP_LAUNCH,ATB_START,operation,12,123,1234,0,N/A,"{path:0/0_123/operation,workspace_ptr:0x12313,workspace_size:12}",,`},
+	{"launch", 1, event.Event{Kind: event.KernelLaunch, Sub: event.Launched, Name: "add01", Value: event.Task(111, 222), Stamp: 12, PID: 123, TID: 1234},
+		`1,KERNEL_LAUNCH,KERNEL_LAUNCH,add01,12,123,1234,0,N/A,"{streamId:111,taskId:222}",,`},
+	{"execute", 2, event.Event{Kind: event.KernelLaunch, Sub: event.ExecuteStart, Name: "add01", Value: event.Task(111, 222), Stamp: 13, PID: math.MaxUint64, TID: math.MaxUint64},
+		`2,KERNEL_LAUNCH,KERNEL_EXECUTE_START,add01,13,N/A,N/A,0,N/A,"{streamId:111,taskId:222}",,`},
+	{"kernel start", 1, event.Event{Kind: event.KernelLaunch, Sub: event.KernelStart, Name: "add01", Attrs: "path:0/0_123/add", Stamp: 12, PID: 123, TID: 1234},
+		`1,KERNEL_LAUNCH,KERNEL_START,add01,12,123,1234,0,N/A,"{path:0/0_123/add}",,`},
+	{"owner", 3, with(row(event.Malloc, event.HAL, 3), func(e *event.Event) { e.AllocID, e.Owner, e.Flags = 5, "CANN@IDEDD", event.Created }),
+		`3,MALLOC,HAL,N/A,3,123,1234,0,0x0000000000003039,"{allocation_id:5,addr:0x0000000000003039,size:10,used:10,owner:CANN@IDEDD,page_type:normal,alloc_type:create}",,`},
+	{"waste", 3, with(row(event.Malloc, event.PTA, 3), func(e *event.Event) { e.Owner, e.Waste = "PTA@ops", event.EarlyAllocation|event.LateDeallocation }),
+		`3,MALLOC,PTA,N/A,3,123,1234,0,0x0000000000003039,"{allocation_id:1,addr:0x0000000000003039,size:10,used:10,total:10,owner:PTA@ops,inefficient_type:early_allocation,late_deallocation}",,`},
+	{"named pool", 3, with(row(event.Free, event.Named+2, 3), func(e *event.Event) { e.Name = "arena" }),
+		`3,FREE,arena,N/A,3,123,1234,0,0x0000000000003039,"{allocation_id:1,addr:0x0000000000003039,size:10,used:10,total:10}",,`},
+	{"snapshot", 4, event.Event{Kind: event.Snapshot, Name: "step@1", Attrs: "total_mem:10,free_mem:5", Stamp: 12, PID: 123, TID: 1234, Device: 1},
+		`4,SNAPSHOT,SNAPSHOT,step@1,12,123,1234,1,N/A,"{total_mem:10,free_mem:5}",,`},
+	{"oom", 4, event.Event{Kind: event.OOMDetail, Sub: event.OOMTrigger, Name: "OOM_Trigger", Attrs: `func:"x",req_size:5`, Stamp: 12, PID: 123, TID: 1234, Device: 1},
+		`4,OOM_DETAIL,OOM_TRIGGER,OOM_Trigger,12,123,1234,1,N/A,"{func:""x"",req_size:5}",,`},
 
 	// The rules of contract 3.1 and 3.2.
 	{"usage", 0, with(row(event.Malloc, event.HAL, 1790000000123456789), func(e *event.Event) {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strconv"
 
+	"memscope/internal/dump/cells"
 	"memscope/internal/event"
 )
 
@@ -82,32 +83,29 @@ func ParseBlock(row []byte, ev *event.Event) bool {
 	default:
 		return false
 	}
-	pool := -1
-	for i, n := range poolNames {
-		if string(col[2]) == n {
-			pool = i
-		}
-	}
 	end := bytes.IndexByte(row, '}')
-	if pool < 0 || end < 2 {
+	if end < 2 {
 		return false
 	}
-	ev.Pool = event.Pool(pool)
-	ok := true
+	var ok bool
+	if ev.Pool, ok = cells.ParsePool(string(col[2])); !ok {
+		ev.Pool, ev.Name = event.Named, string(col[2])
+	}
+	ok = true
 	number := func(b []byte) uint64 {
 		n, err := strconv.ParseUint(string(b), 0, 64)
 		ok = ok && err == nil
 		return n
 	}
 	id := func(b []byte) uint64 {
-		if string(b) == na {
+		if string(b) == cells.NA {
 			return math.MaxUint64
 		}
 		return number(b)
 	}
 	ev.Stamp, ev.PID, ev.TID = int64(number(col[4])), id(col[5]), id(col[6])
 	switch string(col[7]) {
-	case na:
+	case cells.NA:
 		ev.Device = event.DeviceNone
 	case "cpu":
 		ev.Device = event.DeviceCPU

@@ -8,7 +8,7 @@ import (
 	"memscope/internal/event"
 )
 
-// An encoded event is: kind, pool (one byte each), mask (two bytes), stamp (varint, difference to the event before), then
+// An encoded event is: kind and pool (one byte, pool above), mask (three bytes), stamp (varint, difference to the event before), then
 // each field whose bit is set in mask, in the order of the bits. A clear bit says "as predicted from the events before it
 // in this block", which is what most fields of most events are. Signed differences are zigzag varints.
 const (
@@ -28,15 +28,18 @@ const (
 	hasCard                // DeviceUsed, zigzag difference to the event before
 	hasValue               // varint; else 0
 	hasName                // varint length, bytes; else empty
+	hasStack               // varint; else 0
+	hasWaste               // byte; else 0
+	hasOwner               // like Name
+	hasAttrs               // like Name
 )
 
 const (
-	// MaxName is the number of bytes of a name that are kept.
+	// MaxName is the number of bytes of a name, an owner, and attributes that are kept.
 	MaxName = 16 << 10
-	// maxFields bounds an encoded event without its name: 4 bytes, 3 more single bytes, and 15 varints.
-	maxFields = 4 + 3 + 15*binary.MaxVarintLen64
-	// poolSlots: pools take part in the prediction by their lower bits.
-	poolSlots = 8
+	// maxFields bounds an encoded event without its texts: 4 bytes, 4 more single bytes, and 18 varints.
+	maxFields = 4 + 4 + 18*binary.MaxVarintLen64
+	poolShift = 4
 )
 
 // state is what predictions lean on. Each block starts from the zero state, so that it can be decoded alone.
@@ -44,12 +47,12 @@ type state struct {
 	last        event.Event // fields of the event before
 	addr        uint64      // last that was not 0
 	alloc       uint64
-	used, total [poolSlots]int64
+	used, total [event.Pools]int64
 }
 
 // predict gives the Used and Total that an event has if nothing surprising happened.
 func (s *state) predict(ev *event.Event) (used, total int64) {
-	p := ev.Pool % poolSlots
+	p := ev.Pool
 	used, total = s.used[p], s.total[p]
 	switch ev.Kind {
 	case event.Malloc:
@@ -74,7 +77,7 @@ func (s *state) advance(ev *event.Event) {
 		s.alloc = ev.AllocID
 	}
 	if ev.Kind == event.Malloc || ev.Kind == event.Free {
-		s.used[ev.Pool%poolSlots], s.total[ev.Pool%poolSlots] = ev.Used, ev.Total
+		s.used[ev.Pool], s.total[ev.Pool] = ev.Used, ev.Total
 	}
 }
 
@@ -91,7 +94,7 @@ func putVarint(b []byte, v int64) []byte { return putUvarint(b, uint64(v)<<1^uin
 // encode appends ev to b.
 func (s *state) encode(b []byte, ev *event.Event) []byte {
 	at := len(b)
-	b = append(b, byte(ev.Kind), byte(ev.Pool), 0, 0)
+	b = append(b, byte(ev.Kind)|byte(ev.Pool)<<poolShift, 0, 0, 0)
 	b = putVarint(b, ev.Stamp-s.last.Stamp)
 	mask := 0
 	if ev.Sub != 0 {
@@ -156,17 +159,33 @@ func (s *state) encode(b []byte, ev *event.Event) []byte {
 		b = putUvarint(b, ev.Value)
 	}
 	if ev.Name != "" {
-		name := ev.Name
-		if len(name) > MaxName {
-			name = name[:MaxName]
-		}
 		mask |= hasName
-		b = putUvarint(b, uint64(len(name)))
-		b = append(b, name...)
+		b = putText(b, ev.Name)
 	}
-	b[at+2], b[at+3] = byte(mask), byte(mask>>8)
+	if ev.Stack != 0 {
+		mask |= hasStack
+		b = putUvarint(b, uint64(ev.Stack))
+	}
+	if ev.Waste != 0 {
+		mask |= hasWaste
+		b = append(b, byte(ev.Waste))
+	}
+	if ev.Owner != "" {
+		mask |= hasOwner
+		b = putText(b, ev.Owner)
+	}
+	if ev.Attrs != "" {
+		mask |= hasAttrs
+		b = putText(b, ev.Attrs)
+	}
+	b[at+1], b[at+2], b[at+3] = byte(mask), byte(mask>>8), byte(mask>>16)
 	s.advance(ev)
 	return b
+}
+
+func putText(b []byte, text string) []byte {
+	text = text[:min(len(text), MaxName)]
+	return append(putUvarint(b, uint64(len(text))), text...)
 }
 
 var errEncoding = errors.New("not an encoded event")
@@ -207,15 +226,26 @@ func (c *cursor) byte() byte {
 	return v
 }
 
-// decode reads one event from the front of b into ev, every field of it, and returns what is left of b. Names come out of
-// names, so that a name that returns costs no allocation.
+// text reads a text; names gives equal ones the same string, so that one that returns costs no allocation.
+func (c *cursor) text(names *interner) string {
+	n := c.uvarint()
+	if n > uint64(len(c.b)) {
+		c.bad = true
+		return ""
+	}
+	s := names.get(c.b[:n])
+	c.b = c.b[n:]
+	return s
+}
+
+// decode reads one event from the front of b into ev, every field of it, and returns what is left of b.
 func (s *state) decode(b []byte, ev *event.Event, names *interner) ([]byte, error) {
 	if len(b) < 4 {
 		return nil, errEncoding
 	}
-	mask := int(b[2]) | int(b[3])<<8
+	mask := int(b[1]) | int(b[2])<<8 | int(b[3])<<16
 	*ev = event.Event{
-		Kind: event.Kind(b[0]), Pool: event.Pool(b[1]), Module: s.last.Module, Device: s.last.Device,
+		Kind: event.Kind(b[0] & (1<<poolShift - 1)), Pool: event.Pool(b[0] >> poolShift), Module: s.last.Module, Device: s.last.Device,
 		Seq: s.last.Seq + 1, PID: s.last.PID, TID: s.last.TID,
 		ProcessUsed: s.last.ProcessUsed, DeviceUsed: s.last.DeviceUsed,
 	}
@@ -268,12 +298,19 @@ func (s *state) decode(b []byte, ev *event.Event, names *interner) ([]byte, erro
 		ev.Value = c.uvarint()
 	}
 	if mask&hasName != 0 {
-		n := c.uvarint()
-		if n > uint64(len(c.b)) {
-			return nil, errEncoding
-		}
-		ev.Name = names.get(c.b[:n])
-		c.b = c.b[n:]
+		ev.Name = c.text(names)
+	}
+	if mask&hasStack != 0 {
+		ev.Stack = uint32(c.uvarint())
+	}
+	if mask&hasWaste != 0 {
+		ev.Waste = event.Waste(c.byte())
+	}
+	if mask&hasOwner != 0 {
+		ev.Owner = c.text(names)
+	}
+	if mask&hasAttrs != 0 {
+		ev.Attrs = c.text(names)
 	}
 	if c.bad || !plausible(ev) {
 		return nil, errEncoding
@@ -284,7 +321,7 @@ func (s *state) decode(b []byte, ev *event.Event, names *interner) ([]byte, erro
 
 // plausible says whether an event can be one of the collector's. Its kind, pool and device select tables and directories.
 func plausible(ev *event.Event) bool {
-	return ev.Kind >= event.System && ev.Kind <= event.OOMDetail && ev.Pool < event.Pools &&
+	return ev.Kind >= event.System && ev.Kind <= event.OOMDetail &&
 		ev.Device >= 0 && ev.Device <= math.MaxUint16 // the width of the field in the records, wire.h
 }
 

@@ -44,7 +44,8 @@ func sample(n int, seed uint64) []event.Event {
 		Kind: event.OOMDetail, Sub: 255, Pool: event.Pools - 1, Flags: 255, Page: 255, Module: math.MinInt16, Device: math.MaxUint16, Stamp: math.MinInt64,
 		Seq: math.MaxUint64, PID: math.MaxUint64, TID: math.MaxUint64, Addr: math.MaxUint64, Size: math.MinInt64, Used: math.MinInt64,
 		Total: math.MaxInt64, AllocID: math.MaxUint64, ProcessUsed: math.MinInt64, DeviceUsed: math.MaxInt64, Value: math.MaxUint64,
-		Name: strings.Repeat("ü\"\n\x00", 1000),
+		Name: strings.Repeat("ü\"\n\x00", 1000), Owner: strings.Repeat("o@", 2000), Attrs: strings.Repeat("a:1,", 2000),
+		Stack: math.MaxUint32, Waste: 255,
 	}
 	return append(out, edge, event.Event{Kind: event.System}, edge)
 }
@@ -509,7 +510,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatal(err)
 		}
 		for i := range evs {
-			if len(evs[i].Name) > MaxName {
+			if max(len(evs[i].Name), len(evs[i].Owner), len(evs[i].Attrs)) > MaxName {
 				return
 			}
 		}

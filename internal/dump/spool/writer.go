@@ -108,7 +108,7 @@ func (w *Writer) Append(ev *event.Event) error {
 		w.lost++
 		return w.err
 	}
-	if len(w.buf)+maxFields+min(len(ev.Name), MaxName) > cap(w.buf) {
+	if len(w.buf)+maxFields+min(len(ev.Name), MaxName)+min(len(ev.Owner), MaxName)+min(len(ev.Attrs), MaxName) > cap(w.buf) {
 		if err := w.write(); err != nil {
 			w.lost++
 			return err
