@@ -30,6 +30,36 @@ const (
 	TypeStopTrace  = C.MS_STOP_TRACE
 	TypeStep       = C.MS_STEP
 	TypeLog        = C.MS_LOG
+	TypeSnapshot   = C.MS_SNAPSHOT
+
+	TypeLabelPush    = C.MS_LABEL_PUSH
+	TypeLabelPop     = C.MS_LABEL_POP
+	TypeLabelAddress = C.MS_LABEL_ADDRESS
+
+	TypePyName     = C.MS_PY_NAME
+	TypePyCall     = C.MS_PY_CALL
+	TypePyReturn   = C.MS_PY_RETURN
+	TypePyOpen     = C.MS_PY_OPEN
+	TypePyStop     = C.MS_PY_STOP
+	TypeAtenStart  = C.MS_ATEN_START
+	TypeAtenEnd    = C.MS_ATEN_END
+	TypeAtenAccess = C.MS_ATEN_ACCESS
+)
+
+const (
+	LevelFramework = C.MS_LEVEL_FRAMEWORK
+	LevelComponent = C.MS_LEVEL_COMPONENT
+	LevelProcess   = C.MS_LEVEL_PROCESS
+	LevelDetail1   = C.MS_LEVEL_DETAIL_1
+	LevelDetail2   = C.MS_LEVEL_DETAIL_2
+	LevelUser      = C.MS_LEVEL_USER
+	LabelMax       = C.MS_LABEL_MAX
+)
+
+const (
+	AccessUnknown = C.MS_ACCESS_UNKNOWN
+	AccessRead    = C.MS_ACCESS_READ
+	AccessWrite   = C.MS_ACCESS_WRITE
 )
 
 const (
@@ -72,15 +102,39 @@ const (
 	RefusedVersion = C.MS_REFUSED_VERSION
 	RefusedClosing = C.MS_REFUSED_CLOSING
 	RefusedMemory  = C.MS_REFUSED_MEMORY
+	RefusedOptions = C.MS_REFUSED_OPTIONS
+)
+
+const (
+	Join      = C.MS_JOIN
+	Configure = C.MS_CONFIGURE
+	Flush     = C.MS_FLUSH
+	Finish    = C.MS_FINISH
+	AskMax    = C.MS_ASK_MAX
+)
+
+const (
+	SayOut   = C.MS_SAY_OUT
+	SayError = C.MS_SAY_ERROR
+	SayWait  = C.MS_SAY_WAIT
+)
+
+const (
+	TracingDefault = C.MS_TRACING_DEFAULT
+	TracingOn      = C.MS_TRACING_ON
+	TracingOff     = C.MS_TRACING_OFF
 )
 
 type (
-	Header  C.struct_ms_ring
-	Head    C.struct_ms_head
-	Alloc   C.struct_ms_alloc
-	Free    C.struct_ms_free
-	Text    C.struct_ms_text
-	Hello   C.struct_ms_hello
-	Config  C.struct_ms_config
-	Welcome C.struct_ms_welcome
+	Header   C.struct_ms_ring
+	Head     C.struct_ms_head
+	Alloc    C.struct_ms_alloc
+	Free     C.struct_ms_free
+	Text     C.struct_ms_text
+	Snapshot C.struct_ms_snapshot
+	Call     C.struct_ms_call
+	Access   C.struct_ms_access
+	Hello    C.struct_ms_hello
+	Config   C.struct_ms_config
+	Welcome  C.struct_ms_welcome
 )

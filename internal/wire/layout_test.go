@@ -22,14 +22,17 @@ const header = "../../native/include/wire.h"
 
 // twins has every struct of the header; TestLayout fails when one is missing.
 var twins = map[string]reflect.Type{
-	"ms_ring":    reflect.TypeFor[Header](),
-	"ms_head":    reflect.TypeFor[Head](),
-	"ms_alloc":   reflect.TypeFor[Alloc](),
-	"ms_free":    reflect.TypeFor[Free](),
-	"ms_text":    reflect.TypeFor[Text](),
-	"ms_hello":   reflect.TypeFor[Hello](),
-	"ms_config":  reflect.TypeFor[Config](),
-	"ms_welcome": reflect.TypeFor[Welcome](),
+	"ms_ring":     reflect.TypeFor[Header](),
+	"ms_head":     reflect.TypeFor[Head](),
+	"ms_alloc":    reflect.TypeFor[Alloc](),
+	"ms_free":     reflect.TypeFor[Free](),
+	"ms_text":     reflect.TypeFor[Text](),
+	"ms_snapshot": reflect.TypeFor[Snapshot](),
+	"ms_call":     reflect.TypeFor[Call](),
+	"ms_access":   reflect.TypeFor[Access](),
+	"ms_hello":    reflect.TypeFor[Hello](),
+	"ms_config":   reflect.TypeFor[Config](),
+	"ms_welcome":  reflect.TypeFor[Welcome](),
 }
 
 var (

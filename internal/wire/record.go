@@ -32,14 +32,31 @@ func (r Record) Free() *Free { return (*Free)(r.p) }
 // Text is the record as a value with text. Only for the other types.
 func (r Record) Text() *Text { return (*Text)(r.p) }
 
-// TextBytes is the text behind Text, a view into the ring.
+// Snapshot is the record as a snapshot. Only for TypeSnapshot.
+func (r Record) Snapshot() *Snapshot { return (*Snapshot)(r.p) }
+
+// Call is the record as a call. Only for TypePyCall, TypePyReturn and TypePyOpen.
+func (r Record) Call() *Call { return (*Call)(r.p) }
+
+// Access is the record as an access. Only for TypeAtenAccess.
+func (r Record) Access() *Access { return (*Access)(r.p) }
+
+// TextBytes is the text behind Text, Snapshot or Access, a view into the ring.
 func (r Record) TextBytes() []byte {
-	n := min(uint64(r.Text().Length), r.textRoom())
-	return unsafe.Slice((*byte)(unsafe.Add(r.p, unsafe.Sizeof(Text{}))), n)
+	length, begin := r.text()
+	return unsafe.Slice((*byte)(unsafe.Add(r.p, begin)), min(uint64(length), r.Size()-uint64(begin), TextMax))
 }
 
-// textRoom is the longest text that the record can have, in bytes.
-func (r Record) textRoom() uint64 { return min(r.Size()-uint64(unsafe.Sizeof(Text{})), TextMax) }
+// text is the length of the record's text as written, and where it begins.
+func (r Record) text() (length uint32, begin uintptr) {
+	switch r.Type() {
+	case TypeSnapshot:
+		return r.Snapshot().Length, unsafe.Sizeof(Snapshot{})
+	case TypeAtenAccess:
+		return r.Access().Length, unsafe.Sizeof(Access{})
+	}
+	return r.Text().Length, unsafe.Sizeof(Text{})
+}
 
 // lastStamp bounds stamps, in ns (146 years), so that a wall clock can be added to any.
 const lastStamp = 1 << 62
@@ -51,7 +68,11 @@ func (r Record) Plausible() bool {
 	if h.Pool >= Pools || h.Device > DeviceCPU || h.Flags&^(FlagShadow|FlagCreate) != 0 || h.Stamp < 0 || h.Stamp >= lastStamp {
 		return false
 	}
-	return !hasText(r.Type()) || uint64(r.Text().Length) <= r.textRoom()
+	if typ := r.Type(); !hasText(typ) && typ != TypeSnapshot && typ != TypeAtenAccess {
+		return true
+	}
+	length, begin := r.text()
+	return length <= TextMax && uint64(length) <= r.Size()-uint64(begin)
 }
 
 // AppendTo appends a copy of the record to b.
@@ -81,6 +102,12 @@ func leastSize(typ uint16) uint64 {
 		return uint64(unsafe.Sizeof(Alloc{}))
 	case TypeFree, TypeUndo:
 		return uint64(unsafe.Sizeof(Free{}))
+	case TypeSnapshot:
+		return uint64(unsafe.Sizeof(Snapshot{}))
+	case TypePyCall, TypePyReturn, TypePyOpen:
+		return uint64(unsafe.Sizeof(Call{}))
+	case TypeAtenAccess:
+		return uint64(unsafe.Sizeof(Access{}))
 	}
 	if hasText(typ) {
 		return uint64(unsafe.Sizeof(Text{}))
@@ -91,7 +118,8 @@ func leastSize(typ uint16) uint64 {
 // hasText says whether records of a type are a Text.
 func hasText(typ uint16) bool {
 	switch typ {
-	case TypeMark, TypeRangeStart, TypeRangeEnd, TypeACLInit, TypeACLFini, TypeStartTrace, TypeStopTrace, TypeStep, TypeLog:
+	case TypeMark, TypeRangeStart, TypeRangeEnd, TypeACLInit, TypeACLFini, TypeStartTrace, TypeStopTrace, TypeStep, TypeLog,
+		TypeLabelPush, TypeLabelPop, TypeLabelAddress, TypePyName, TypePyStop, TypeAtenStart, TypeAtenEnd:
 		return true
 	}
 	return false

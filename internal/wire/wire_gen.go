@@ -25,6 +25,36 @@ const (
 	TypeStopTrace  = 0xa
 	TypeStep       = 0xb
 	TypeLog        = 0xc
+	TypeSnapshot   = 0x32
+
+	TypeLabelPush    = 0x46
+	TypeLabelPop     = 0x47
+	TypeLabelAddress = 0x48
+
+	TypePyName     = 0x64
+	TypePyCall     = 0x65
+	TypePyReturn   = 0x66
+	TypePyOpen     = 0x67
+	TypePyStop     = 0x68
+	TypeAtenStart  = 0x69
+	TypeAtenEnd    = 0x6a
+	TypeAtenAccess = 0x6b
+)
+
+const (
+	LevelFramework = 0x0
+	LevelComponent = 0x1
+	LevelProcess   = 0x2
+	LevelDetail1   = 0x3
+	LevelDetail2   = 0x4
+	LevelUser      = 0x5
+	LabelMax       = 0x80
+)
+
+const (
+	AccessUnknown = 0x0
+	AccessRead    = 0x1
+	AccessWrite   = 0x2
 )
 
 const (
@@ -67,6 +97,27 @@ const (
 	RefusedVersion = 0x1
 	RefusedClosing = 0x2
 	RefusedMemory  = 0x3
+	RefusedOptions = 0x4
+)
+
+const (
+	Join      = 0x0
+	Configure = 0x1
+	Flush     = 0x2
+	Finish    = 0x3
+	AskMax    = 0x4000
+)
+
+const (
+	SayOut   = 0x6f
+	SayError = 0x65
+	SayWait  = 0x77
+)
+
+const (
+	TracingDefault = 0x0
+	TracingOn      = 0x1
+	TracingOff     = 0x2
 )
 
 type (
@@ -117,11 +168,35 @@ type (
 		Length   uint32
 		Reserved uint32
 	}
+	Snapshot struct {
+		H              Head
+		Total          uint64
+		Free           uint64
+		Reserved       uint64
+		Peak_reserved  uint64
+		Allocated      uint64
+		Peak_allocated uint64
+		Length         uint32
+		Pad            uint32
+	}
+	Call struct {
+		H    Head
+		Name uint64
+	}
+	Access struct {
+		H      Head
+		Addr   uint64
+		Size   uint64
+		Kind   uint32
+		Length uint32
+	}
 	Hello struct {
 		Magic    uint32
 		Version  uint32
 		Pid      int32
-		Reserved uint32
+		Ask      uint8
+		Tracing  uint8
+		Reserved uint16
 	}
 	Config struct {
 		Events         uint32

@@ -71,7 +71,34 @@ enum ms_type {
     MS_STOP_TRACE = 10,
     MS_STEP = 11, /* struct ms_text, value = step number */
     MS_LOG = 12,  /* struct ms_text, value = enum ms_log_level */
+
+    MS_SNAPSHOT = 50, /* struct ms_snapshot */
+
+    MS_LABEL_PUSH = 70,    /* struct ms_text, value = level: what this thread allocates from here on is labelled so */
+    MS_LABEL_POP = 71,     /* the same text and value: takes the newest equal one back */
+    MS_LABEL_ADDRESS = 72, /* struct ms_text, value = address of a live block, text = lines "level:label" */
+
+    MS_PY_NAME = 100,     /* struct ms_text, value = id: the text that later MS_PY records mean by this id */
+    MS_PY_CALL = 101,     /* struct ms_call: a function or a named range of this thread begins */
+    MS_PY_RETURN = 102,   /* struct ms_call: ... ends */
+    MS_PY_OPEN = 103,     /* struct ms_call: was running when the trace began; outermost first */
+    MS_PY_STOP = 104,     /* struct ms_text, empty: the trace of functions has ended in all threads */
+    MS_ATEN_START = 105,  /* struct ms_text: an operator of PyTorch begins on this thread */
+    MS_ATEN_END = 106,    /* struct ms_text: ... ends */
+    MS_ATEN_ACCESS = 107, /* struct ms_access */
 };
+
+/* Levels of a label (abi.md 3.9); USER_1 to USER_3 are filled in the order of the pushes, which all say MS_LEVEL_USER. */
+enum {
+    MS_LEVEL_FRAMEWORK = 0,
+    MS_LEVEL_COMPONENT = 1,
+    MS_LEVEL_PROCESS = 2,
+    MS_LEVEL_DETAIL_1 = 3,
+    MS_LEVEL_DETAIL_2 = 4,
+    MS_LEVEL_USER = 5,
+};
+
+enum { MS_LABEL_MAX = 128 }; /* bytes */
 
 /* `mark` of a record: state:2 | words:14 | type:16 | tid:32, from the top. 0 means reserved but not yet marked. */
 enum {
@@ -125,21 +152,80 @@ struct ms_text {
     uint32_t reserved;
 };
 
+/* What a framework's caching pool and the card say at one moment, bytes; the snapshot's name follows. */
+struct ms_snapshot {
+    struct ms_head h;
+    uint64_t total; /* of the card */
+    uint64_t free;
+    uint64_t reserved;
+    uint64_t peak_reserved;
+    uint64_t allocated;
+    uint64_t peak_allocated;
+    uint32_t length; /* bytes of the name that follow this struct, no terminator */
+    uint32_t pad;
+};
+
+struct ms_call {
+    struct ms_head h;
+    uint64_t name; /* of an MS_PY_NAME before it */
+};
+
+enum ms_access_kind { MS_ACCESS_UNKNOWN = 0, MS_ACCESS_READ = 1, MS_ACCESS_WRITE = 2 };
+
+/* An operator touches a tensor; text: the operator's name, a line feed, and "dtype:...,shape:..." follow. */
+struct ms_access {
+    struct ms_head h;
+    uint64_t addr;
+    uint64_t size;
+    uint32_t kind;   /* enum ms_access_kind */
+    uint32_t length; /* bytes of text that follow this struct, no terminator */
+};
+
 enum ms_log_level { MS_LOG_DEBUG = 0, MS_LOG_INFO = 1, MS_LOG_WARN = 2, MS_LOG_ERROR = 3 };
 
 /* ------------------------------------------------------------------ session socket
  *
  * An abstract SOCK_SEQPACKET Unix socket whose name is in MSMEMSCOPE_SESSION. One exchange per connection: connect, send
  * ms_hello, receive ms_welcome (with the ring's memfd as SCM_RIGHTS), close. Nothing stays open in the target.
+ *
+ * A process that is a client already asks for something in the same way: the kind says what. Its answer is an ms_welcome without a
+ * ring, then messages of text for the user, the first byte of each an enum ms_say, then the end of the stream.
  */
+enum ms_ask {
+    MS_JOIN = 0,      /* become a client; text: options of the process that forked this one, or nothing */
+    MS_CONFIGURE = 1, /* text: options, lines "name=value"; MS_REFUSED_OPTIONS with the reason as MS_SAY_ERROR */
+    MS_FLUSH = 2,     /* answered when everything recorded so far is in the files */
+    MS_FINISH = 3,    /* the process is about to end and records nothing more; answered when its files are complete */
+};
+
+enum ms_say {
+    MS_SAY_OUT = 'o',   /* for standard output, with its line feed */
+    MS_SAY_ERROR = 'e', /* for standard error, with its line feed */
+    MS_SAY_WAIT = 'w',  /* nothing yet, but the collector is at it; several per second */
+};
+
 struct ms_hello {
     uint32_t magic;
     uint32_t version;
-    int32_t pid; /* getpid() as the target sees it; the collector takes the real one from SO_PEERCRED */
-    uint32_t reserved;
+    int32_t pid;       /* getpid() as the target sees it; the collector takes the real one from SO_PEERCRED */
+    uint8_t ask;       /* enum ms_ask */
+    uint8_t tracing;   /* MS_JOIN: enum ms_inherited */
+    uint16_t reserved; /* 0 */
+    /* text follows, at most MS_ASK_MAX bytes, no terminator */
 };
 
-enum ms_answer { MS_ACCEPTED = 0, MS_REFUSED_VERSION = 1, MS_REFUSED_CLOSING = 2, MS_REFUSED_MEMORY = 3 };
+enum { MS_ASK_MAX = 16384 };
+
+/* Whether the process that forked this one was tracing when it last steered that itself. */
+enum ms_inherited { MS_TRACING_DEFAULT = 0, MS_TRACING_ON = 1, MS_TRACING_OFF = 2 };
+
+enum ms_answer {
+    MS_ACCEPTED = 0,
+    MS_REFUSED_VERSION = 1,
+    MS_REFUSED_CLOSING = 2,
+    MS_REFUSED_MEMORY = 3,
+    MS_REFUSED_OPTIONS = 4,
+};
 
 /* What the target has to know of the user's options; bit values of contract.md 1.6. */
 struct ms_config {
