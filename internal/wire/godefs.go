@@ -110,6 +110,10 @@ const (
 	Configure = C.MS_CONFIGURE
 	Flush     = C.MS_FLUSH
 	Finish    = C.MS_FINISH
+
+	HeapJoin  = C.MS_HEAP_JOIN
+	HeapStart = C.MS_HEAP_START
+	HeapStop  = C.MS_HEAP_STOP
 	AskMax    = C.MS_ASK_MAX
 )
 

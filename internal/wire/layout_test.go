@@ -1,208 +1,26 @@
 package wire
 
 import (
-	"bytes"
-	"fmt"
-	"go/ast"
-	"go/constant"
-	"go/parser"
-	"go/token"
-	"go/types"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"reflect"
-	"regexp"
-	"strconv"
-	"strings"
 	"testing"
+
+	"memscope/internal/wire/layouttest"
 )
 
-const header = "../../native/include/wire.h"
-
-// twins has every struct of the header; TestLayout fails when one is missing.
-var twins = map[string]reflect.Type{
-	"ms_ring":     reflect.TypeFor[Header](),
-	"ms_head":     reflect.TypeFor[Head](),
-	"ms_alloc":    reflect.TypeFor[Alloc](),
-	"ms_free":     reflect.TypeFor[Free](),
-	"ms_text":     reflect.TypeFor[Text](),
-	"ms_snapshot": reflect.TypeFor[Snapshot](),
-	"ms_call":     reflect.TypeFor[Call](),
-	"ms_access":   reflect.TypeFor[Access](),
-	"ms_hello":    reflect.TypeFor[Hello](),
-	"ms_config":   reflect.TypeFor[Config](),
-	"ms_welcome":  reflect.TypeFor[Welcome](),
-}
-
-var (
-	comments   = regexp.MustCompile(`(?s)/\*.*?\*/|//[^\n]*`)
-	directives = regexp.MustCompile(`(?m)^#.*$`)
-	structs    = regexp.MustCompile(`(?s)struct (\w+) \{(.*?)\n\}`)
-	fields     = regexp.MustCompile(`(\w+)(?:\[[^\]]*\])?;`)
-	enums      = regexp.MustCompile(`(?s)enum ?\w* ?\{(.*?)\}`)
-	enumerator = regexp.MustCompile(`(\w+) *=[^,]*,?`)
-)
-
-// TestLayout asks a C compiler for the size of every struct, the offset and size of every field and the value of every
-// enumerator that the text of the header has, and compares them with the Go twin.
 func TestLayout(t *testing.T) {
-	text, err := os.ReadFile(header)
-	if err != nil {
-		t.Fatal(err)
-	}
-	clean := directives.ReplaceAllString(comments.ReplaceAllString(string(text), ""), "")
-	var program strings.Builder
-	program.WriteString("#include <stdio.h>\n#include <stddef.h>\n#include \"wire.h\"\nint main(void) {\n")
-	order := map[string][]string{}
-	for _, m := range structs.FindAllStringSubmatch(clean, -1) {
-		fmt.Fprintf(&program, "printf(\"struct %s %%zu\\n\", sizeof(struct %s));\n", m[1], m[1])
-		for _, f := range fields.FindAllStringSubmatch(m[2], -1) {
-			order[m[1]] = append(order[m[1]], f[1])
-			fmt.Fprintf(&program, "printf(\"field %s.%s %%zu %%zu\\n\", offsetof(struct %s, %s), sizeof(((struct %s *)0)->%s));\n",
-				m[1], f[1], m[1], f[1], m[1], f[1])
-		}
-	}
-	if len(order) == 0 {
-		t.Fatal("no struct found in the header")
-	}
-	for _, m := range enums.FindAllStringSubmatch(clean, -1) {
-		for _, e := range enumerator.FindAllStringSubmatch(m[1], -1) {
-			fmt.Fprintf(&program, "printf(\"enum %s %%lld\\n\", (long long)%s);\n", e[1], e[1])
-		}
-	}
-	program.WriteString("return 0;\n}\n")
-
-	constants := goConstants(t)
-	seen := map[string]int{}
-	for line := range strings.Lines(compileAndRun(t, program.String())) {
-		words := strings.Fields(line)
-		seen[words[0]]++
-		number := func(i int) int64 {
-			v, err := strconv.ParseInt(words[i], 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return v
-		}
-		switch words[0] {
-		case "struct":
-			twin, ok := twins[words[1]]
-			if !ok {
-				t.Errorf("struct %s has no Go twin", words[1])
-			} else if int64(twin.Size()) != number(2) || twin.NumField() != len(order[words[1]]) {
-				t.Errorf("%s: %d bytes and %d fields in C, %d and %d in Go", words[1], number(2), len(order[words[1]]),
-					twin.Size(), twin.NumField())
-			}
-		case "field":
-			owner, name, _ := strings.Cut(words[1], ".")
-			checkField(t, owner, name, order[owner], number(2), number(3))
-		case "enum":
-			if v, ok := constants[words[1]]; !ok {
-				t.Errorf("%s has no Go twin", words[1])
-			} else if v != number(2) {
-				t.Errorf("%s is %d in C, %d in Go", words[1], number(2), v)
-			}
-		}
-	}
-	if seen["struct"] != len(twins) || seen["enum"] != len(constants) || seen["field"] == 0 {
-		t.Errorf("compared %v; the Go side has %d structs and %d constants", seen, len(twins), len(constants))
-	}
-}
-
-func checkField(t *testing.T, owner, name string, order []string, offset, size int64) {
-	t.Helper()
-	twin, ok := twins[owner]
-	if !ok {
-		return // reported with its struct
-	}
-	for i, n := range order {
-		if n != name || i >= twin.NumField() {
-			continue
-		}
-		f := twin.Field(i)
-		// godefs may cut a common prefix of neighbouring names
-		if low := strings.ToLower(f.Name); name != low && !strings.HasSuffix(name, "_"+low) {
-			t.Errorf("%s.%s is called %s in Go", owner, name, f.Name)
-		}
-		if int64(f.Offset) != offset || int64(f.Type.Size()) != size {
-			t.Errorf("%s.%s: offset %d, %d bytes in C; %d, %d in Go", owner, name, offset, size, f.Offset, f.Type.Size())
-		}
-		return
-	}
-	t.Errorf("%s.%s has no Go twin", owner, name)
-}
-
-func compileAndRun(t *testing.T, program string) string {
-	t.Helper()
-	dir := t.TempDir()
-	source, binary := filepath.Join(dir, "layout.c"), filepath.Join(dir, "layout")
-	if err := os.WriteFile(source, []byte(program), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command("gcc", "-I", filepath.Dir(header), "-o", binary, source).CombinedOutput(); err != nil {
-		t.Fatalf("gcc: %v\n%s", err, out)
-	}
-	out, err := exec.Command(binary).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(out)
-}
-
-// goConstants maps the C name of each constant to the value that wire_gen.go gives it: godefs.go has the names.
-func goConstants(t *testing.T) map[string]int64 {
-	t.Helper()
-	files := token.NewFileSet()
-	generated, err := parser.ParseFile(files, "wire_gen.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pkg, err := new(types.Config).Check("wire", files, []*ast.File{generated}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	input, err := parser.ParseFile(files, "godefs.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := map[string]int64{}
-	ast.Inspect(input, func(n ast.Node) bool {
-		spec, ok := n.(*ast.ValueSpec)
-		if !ok {
-			return true
-		}
-		object, ok := pkg.Scope().Lookup(spec.Names[0].Name).(*types.Const)
-		if !ok {
-			t.Errorf("wire_gen.go lacks %s: generate it anew", spec.Names[0].Name)
-			return false
-		}
-		v, _ := constant.Int64Val(object.Val())
-		values[spec.Values[0].(*ast.SelectorExpr).Sel.Name] = v
-		return false
+	layouttest.Layout(t, "../../native/include/wire.h", "wire_gen.go", map[string]reflect.Type{
+		"ms_ring":     reflect.TypeFor[Header](),
+		"ms_head":     reflect.TypeFor[Head](),
+		"ms_alloc":    reflect.TypeFor[Alloc](),
+		"ms_free":     reflect.TypeFor[Free](),
+		"ms_text":     reflect.TypeFor[Text](),
+		"ms_snapshot": reflect.TypeFor[Snapshot](),
+		"ms_call":     reflect.TypeFor[Call](),
+		"ms_access":   reflect.TypeFor[Access](),
+		"ms_hello":    reflect.TypeFor[Hello](),
+		"ms_config":   reflect.TypeFor[Config](),
+		"ms_welcome":  reflect.TypeFor[Welcome](),
 	})
-	return values
 }
 
-// TestGenerated: the committed twin is what the header gives now.
-func TestGenerated(t *testing.T) {
-	dir := t.TempDir()
-	out, err := exec.Command("go", "tool", "cgo", "-objdir", dir, "-godefs", "godefs.go").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	format := exec.Command("gofmt")
-	format.Stdin = bytes.NewReader(out)
-	want, err := format.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	have, err := os.ReadFile("wire_gen.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	body := func(b []byte) string { return string(b[bytes.Index(b, []byte("package")):]) }
-	if body(have) != body(want) {
-		t.Error("wire_gen.go is stale: run go generate ./internal/wire")
-	}
-}
+func TestGenerated(t *testing.T) { layouttest.Generated(t, "wire_gen.go") }

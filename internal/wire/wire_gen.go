@@ -105,6 +105,10 @@ const (
 	Configure = 0x1
 	Flush     = 0x2
 	Finish    = 0x3
+
+	HeapJoin  = 0x4
+	HeapStart = 0x5
+	HeapStop  = 0x6
 	AskMax    = 0x4000
 )
 

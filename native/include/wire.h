@@ -196,6 +196,11 @@ enum ms_ask {
     MS_CONFIGURE = 1, /* text: options, lines "name=value"; MS_REFUSED_OPTIONS with the reason as MS_SAY_ERROR */
     MS_FLUSH = 2,     /* answered when everything recorded so far is in the files */
     MS_FINISH = 3,    /* the process is about to end and records nothing more; answered when its files are complete */
+
+    /* Of the host heap, hostheap.h. */
+    MS_HEAP_JOIN = 4,  /* send the tables: ring_size of the welcome is their size, the descriptor is theirs */
+    MS_HEAP_START = 5, /* open a window; text: options, lines "name=value", or nothing; answered when it is open */
+    MS_HEAP_STOP = 6,  /* close it; answered when the report is written */
 };
 
 enum ms_say {
