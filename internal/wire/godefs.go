@@ -35,6 +35,7 @@ const (
 	TypeLabelPush    = C.MS_LABEL_PUSH
 	TypeLabelPop     = C.MS_LABEL_POP
 	TypeLabelAddress = C.MS_LABEL_ADDRESS
+	TypeAtenMark     = C.MS_ATEN_MARK
 
 	TypePyName     = C.MS_PY_NAME
 	TypePyCall     = C.MS_PY_CALL

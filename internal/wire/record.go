@@ -119,7 +119,7 @@ func leastSize(typ uint16) uint64 {
 func hasText(typ uint16) bool {
 	switch typ {
 	case TypeMark, TypeRangeStart, TypeRangeEnd, TypeACLInit, TypeACLFini, TypeStartTrace, TypeStopTrace, TypeStep, TypeLog,
-		TypeLabelPush, TypeLabelPop, TypeLabelAddress, TypePyName, TypePyStop, TypeAtenStart, TypeAtenEnd:
+		TypeLabelPush, TypeLabelPop, TypeLabelAddress, TypeAtenMark, TypePyName, TypePyStop, TypeAtenStart, TypeAtenEnd:
 		return true
 	}
 	return false

@@ -30,6 +30,7 @@ const (
 	TypeLabelPush    = 0x46
 	TypeLabelPop     = 0x47
 	TypeLabelAddress = 0x48
+	TypeAtenMark     = 0x49
 
 	TypePyName     = 0x64
 	TypePyCall     = 0x65

@@ -8,6 +8,8 @@
 #ifndef MSMEMSCOPE_H
 #define MSMEMSCOPE_H
 
+#include <stdint.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -29,6 +31,40 @@ int ms_stop(void);
  * Returns 0, or -1 as ms_start. Use either this or mstx ranges named "step start", not both.
  */
 int ms_step(void);
+
+/*
+ * Labels say what memory is for. With --analysis=decompose the MALLOC row of a block has `owner`: the names of its levels
+ * in this order, joined by @, empty ones left out. FRAMEWORK follows from whose memory it is (PTA, CANN@HCCL, ...).
+ */
+enum ms_label_level {
+    MS_LABEL_FRAMEWORK = 0,
+    MS_LABEL_COMPONENT = 1,
+    MS_LABEL_PROCESS = 2,
+    MS_LABEL_DETAIL_1 = 3,
+    MS_LABEL_DETAIL_2 = 4,
+    MS_LABEL_USER_1 = 5,
+    MS_LABEL_USER_2 = 6,
+    MS_LABEL_USER_3 = 7,
+};
+
+enum { MS_LABEL_BYTES = 128 }; /* longest label, without the terminator */
+
+/*
+ * Labels what the calling thread allocates from here on, until the pop of the same level and label. Each level holds up to 3
+ * different labels, of which the newest counts; equal ones nest. MS_LABEL_USER_1, for all user levels: up to 3, which fill USER_1 to
+ * USER_3 in the order of their pushes. Further labels are ignored, as is the pop of a label that is not there. Works while
+ * paused, too.
+ *
+ * All three return 0, -1 as ms_start, or -2 when the label is NULL, empty or longer than MS_LABEL_BYTES or the level is none.
+ */
+int ms_label_push(int level, const char *label);
+int ms_label_pop(int level, const char *label);
+
+/*
+ * Puts a label, of any level, on the live block of PyTorch's caching pool that holds `address`, in place of the one it has there. Ignored when
+ * there is none. A block whose row is written already, by ms_stop, stays as it is.
+ */
+int ms_label_address(uint64_t address, int level, const char *label);
 
 #ifdef __cplusplus
 }

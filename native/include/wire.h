@@ -76,7 +76,8 @@ enum ms_type {
 
     MS_LABEL_PUSH = 70,    /* struct ms_text, value = level: what this thread allocates from here on is labelled so */
     MS_LABEL_POP = 71,     /* the same text and value: takes the newest equal one back */
-    MS_LABEL_ADDRESS = 72, /* struct ms_text, value = address of a live block, text = lines "level:label" */
+    MS_LABEL_ADDRESS = 72, /* struct ms_text, value = address in a live block, text = "level:label" */
+    MS_ATEN_MARK = 73,     /* struct ms_text: an mstx mark "memscope-aten-...", without this prefix (abi.md 3.7) */
 
     MS_PY_NAME = 100,     /* struct ms_text, value = id: the text that later MS_PY records mean by this id */
     MS_PY_CALL = 101,     /* struct ms_call: a function or a named range of this thread begins */

@@ -227,12 +227,38 @@ CASE(boundaries_alternate)
     CHECK_EQ(client->ring->tracing, tracing);
 }
 
+CASE(labels)
+{
+    char longest[MS_LABEL_BYTES + 2];
+    memset(longest, 'x', sizeof longest);
+    longest[MS_LABEL_BYTES + 1] = 0;
+    start(0); /* also while paused */
+    errno = EDOM;
+    CHECK_EQ(ms_label_push(MS_LABEL_COMPONENT, "fsdp2"), 0);
+    CHECK_EQ(ms_label_push(MS_LABEL_USER_3, "mine"), 0); /* one stack for all levels of the user's */
+    CHECK_EQ(ms_label_pop(MS_LABEL_COMPONENT, "fsdp2"), 0);
+    CHECK_EQ(ms_label_address(0x1234, MS_LABEL_USER_2, longest + 1), 0);
+    CHECK_EQ(ms_label_push(MS_LABEL_COMPONENT, longest), -2);
+    CHECK_EQ(ms_label_push(8, "x"), -2);
+    CHECK_EQ(ms_label_push(-1, "x"), -2);
+    CHECK_EQ(ms_label_pop(MS_LABEL_DETAIL_1, ""), -2);
+    CHECK_EQ(ms_label_address(0x1234, MS_LABEL_DETAIL_1, NULL), -2);
+    CHECK_EQ(errno, EDOM);
+    CHECK_EQ(next(MS_LABEL_PUSH, "fsdp2").value, MS_LEVEL_COMPONENT);
+    CHECK_EQ(next(MS_LABEL_PUSH, "mine").value, MS_LEVEL_USER);
+    CHECK_EQ(next(MS_LABEL_POP, "fsdp2").value, MS_LEVEL_COMPONENT);
+    char text[sizeof longest + 2] = "6:";
+    strcat(text, longest + 1);
+    CHECK_EQ(next(MS_LABEL_ADDRESS, text).value, 0x1234);
+    no_more();
+}
+
 int test_trace(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts),           cmocka_unit_test(long_texts_are_cut),   cmocka_unit_test(log_levels),
         cmocka_unit_test(start_stop),      cmocka_unit_test(stop_between),         cmocka_unit_test(steps),
-        cmocka_unit_test(nobody_collects), cmocka_unit_test(boundaries_alternate),
+        cmocka_unit_test(nobody_collects), cmocka_unit_test(boundaries_alternate), cmocka_unit_test(labels),
     };
     return cmocka_run_group_tests_name("trace", tests, NULL, NULL);
 }
