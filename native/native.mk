@@ -6,43 +6,35 @@ ZIGCC ?= .tools/zig/ziglang/zig cc -target $(ARCH)-linux-gnu.2.17
 CC ?= gcc
 
 native_agent := $(wildcard native/agent/*.c)
-native_hooks := leaks_ascend_hal_hook ascend_mstx_hook ascend_kernel_hook
-native_leaks_ascend_hal_hook := $(wildcard native/hooks/hal/*.c)
-native_ascend_mstx_hook := $(wildcard native/hooks/mstx/*.c)
-native_ascend_kernel_hook := $(wildcard native/hooks/kernel/*.c)
+native_hooks := $(wildcard native/hooks/hal/*.c native/hooks/mstx/*.c native/hooks/kernel/*.c)
 native_headers := $(wildcard native/include/*.h native/agent/*.h native/hooks/*/*.h native/test/*.h)
 
 comma := ,
 NATIVE_CFLAGS := -std=gnu17 -D_GNU_SOURCE -Wall -Wextra -Werror -fvisibility=hidden -Inative/include -Inative/agent
 
-# ---- the libraries that ship
+# ---- the library that ships, and its names
 #
-# Every process below a traced program loads these four, most of them for nothing, so loading is made cheap: lazy
-# binding (no symbol look-ups), no RELRO (a segment and an mprotect less), and nothing needed but libc and, by its full
-# path, the agent: $ORIGIN in DT_NEEDED itself saves ld.so a search. native/test/exec_cost.c measures it.
+# Every process below a traced program loads the agent and the hooks, most of them for nothing, so loading is made cheap: one
+# file (each further one costs a third as much again as this does), lazy binding (no symbol look-ups), no RELRO (a segment
+# and an mprotect less), and nothing needed but libc. native/test/exec_cost.c measures it.
 #
-# They are linked as for glibc 2.34, which has everything in libc; linked as for 2.17 they would ask for libpthread.so.0
-# too, 60 us more per process for nothing on a newer system. What they use is no newer than 2.17 all the same: CI checks.
+# The file itself bears the name that torch_npu and MindSpore want of a file; the others lead to it, and ld.so, which knows a
+# file by its inode, loads it once whatever names it is asked for.
+#
+# It is linked as for glibc 2.34, which has everything in libc; linked as for 2.17 it would ask for libpthread.so.0 too,
+# 60 us more per process for nothing on a newer system. What it uses is no newer than 2.17 all the same: CI checks.
 NATIVE_LDFLAGS := -target $(ARCH)-linux-gnu.2.34 -shared -fPIC -O2 -g1 -Wl,-z,lazy -Wl,-z,norelro -Wl,-z,nodelete
-native_link_stub := $(OUT)/native/origin/libascend_leaks.so
+native_library := $(OUT)/lib64/libascend_kernel_hook.so
+native_names := $(patsubst %,$(OUT)/lib64/lib%.so,ascend_leaks leaks_ascend_hal_hook ascend_mstx_hook)
 
-$(OUT)/lib64/libascend_leaks.so: $(native_agent) $(native_headers) native/native.mk
+$(native_library): $(native_agent) $(native_hooks) $(native_headers) native/native.mk
 	@mkdir -p $(@D)
-	$(ZIGCC) $(NATIVE_CFLAGS) $(NATIVE_LDFLAGS) -Wl,-soname,libascend_leaks.so -o $@ $(native_agent)
+	$(ZIGCC) $(NATIVE_CFLAGS) $(NATIVE_LDFLAGS) -Wl,-soname,libascend_leaks.so -o $@ $(native_agent) $(native_hooks)
 
-# The same with the soname that the hooks are to ask for; only the linker sees it.
-$(native_link_stub): $(native_agent) $(native_headers) native/native.mk
-	@mkdir -p $(@D)
-	$(ZIGCC) $(NATIVE_CFLAGS) $(NATIVE_LDFLAGS) -Wl,-soname,'$$ORIGIN/libascend_leaks.so' -o $@ $(native_agent)
+$(native_names): $(native_library)
+	ln -sf $(notdir $<) $@
 
-define native_hook
-$(OUT)/lib64/lib$(1).so: $$(native_$(1)) $$(native_headers) native/native.mk $$(native_link_stub)
-	@mkdir -p $$(@D)
-	$$(ZIGCC) $$(NATIVE_CFLAGS) $$(NATIVE_LDFLAGS) -Wl,-soname,lib$(1).so -o $$@ $$(native_$(1)) $$(native_link_stub)
-endef
-$(foreach h,$(native_hooks),$(eval $(call native_hook,$(h))))
-
-native_artefacts := $(OUT)/lib64/libascend_leaks.so $(native_hooks:%=$(OUT)/lib64/lib%.so)
+native_artefacts := $(native_library) $(native_names)
 artefacts += $(native_artefacts)
 
 .PHONY: native
@@ -52,7 +44,7 @@ native: $(native_artefacts)
 #
 # The fakes stand for the libraries below us, found by ASCEND_HOME_PATH; the plain edition also has the old hash table.
 native_unit := $(wildcard native/test/test_*.c) native/test/main.c native/test/child.c native/test/collector.c
-native_tested := $(native_agent) $(foreach h,$(native_hooks),$(native_$(h)))
+native_tested := $(native_agent) $(native_hooks)
 NATIVE_TEST_CFLAGS := $(NATIVE_CFLAGS) -g -O1 -Inative/test -DHANDSHAKE_MS=300 -DSILENCE_MS=50 -DPATIENCE_MS=300
 native_inner := -DFAKE_INNER
 native_plain := -Wl,--hash-style=sysv
@@ -108,10 +100,11 @@ build/native/bench/exec_cost: native/test/exec_cost.c native/native.mk
 	$(CC) $(NATIVE_CFLAGS) -O2 -o $@ $<
 
 .PHONY: native-bench
+native_preload := $(patsubst %,build/lib64/lib%.so,leaks_ascend_hal_hook ascend_mstx_hook ascend_kernel_hook)
 native-bench: build/native/bench/bench build/native/bench/exec_cost $(native_artefacts)
 	LD_PRELOAD=build/lib64/libleaks_ascend_hal_hook.so build/native/bench/bench
-	build/native/bench/exec_cost $(native_hooks:%=$(CURDIR)/build/lib64/lib%.so) -- /bin/true
-	build/native/bench/exec_cost $(native_hooks:%=$(CURDIR)/build/lib64/lib%.so) -- sh -c :
+	build/native/bench/exec_cost $(abspath $(native_preload)) -- /bin/true
+	build/native/bench/exec_cost $(abspath $(native_preload)) -- sh -c :
 
 # ---- stress: kills at random instants against a small ring
 build/native/stress: $(native_agent) native/test/stress.c native/test/collector.c $(native_headers) native/native.mk

@@ -10,11 +10,11 @@ import (
 	"memscope/internal/session"
 )
 
-// hooks are preloaded into the target in this order (contract 1.9).
+// hooks are preloaded into the target in this order (contract 1.9). They are names of one library, which is loaded once.
 var hooks = []string{"libleaks_ascend_hal_hook.so", "libascend_mstx_hook.so", "libascend_kernel_hook.so"}
 
 // environment is the target's: environ with the hooks and the name of the session. LD_LIBRARY_PATH stays as it is: the hooks are
-// named by their paths and name the agent by $ORIGIN, and each helper process would search one more directory.
+// named by their paths and need nothing of ours, and each helper process would search one more directory.
 func environment(environ []string, libDir, sessionName string) ([]string, error) {
 	if strings.ContainsAny(libDir, ": ") {
 		return nil, fmt.Errorf("the libraries lie in %q; a path with a blank or a colon cannot be preloaded", libDir)

@@ -1,5 +1,5 @@
 /*
- * agent.h - what libascend_leaks.so offers to the hook libraries.
+ * agent.h - what the agent offers to the hooks.
  *
  * A hook that has something to say does
  *

@@ -94,6 +94,7 @@ struct search {
     const char *inner; /* wanted of any library, before `name`; may be NULL */
     const char *name;
     const void *after; /* only of libraries behind this one's; NULL as soon as it is behind us */
+    bool foreign;      /* not of a copy of our library */
     void *found;
     const char *library; /* of `found`, the loader's own string; empty for the program itself */
 };
@@ -112,7 +113,7 @@ static int visit(struct dl_phdr_info *lib, size_t size, void *arg)
     }
     if (index == 0 && readable)
         index = look_up(&t, search->name);
-    if (index == 0)
+    if (index == 0 || (search->foreign && look_up(&t, "ms_resolve") != 0))
         return 0;
     search->found = (void *)(lib->dlpi_addr + t.symbols[index].st_value);
     search->library = lib->dlpi_name;
@@ -160,10 +161,13 @@ unsigned long long library_loads(void)
 /*
  * In load order, what comes first: `inner` in any library, or `name` behind the hook. So somebody else's preloaded wrapper
  * of the public name, which comes before the driver, is called as it would be without us.
+ *
+ * But no second copy of our library, whose hook would come back to ours. There are copies where a tool has followed the links
+ * between its names (scp, zip), and with two installations.
  */
 static void *find_real(const void *hook, const char *inner, const char *name)
 {
-    return find((struct search){.inner = inner, .name = name, .after = hook});
+    return find((struct search){.inner = inner, .name = name, .after = hook, .foreign = true});
 }
 
 static bool load_from_home(const char *library)

@@ -206,6 +206,25 @@ func TestNested(t *testing.T) {
 	j.dumps()
 }
 
+// Where a tool has followed the links in lib64 (scp, zip), every name is a library of its own. They do no harm to each other.
+func TestCopiedLibraries(t *testing.T) {
+	copies := filepath.Join(t.TempDir(), "lib64")
+	if out, err := exec.Command("cp", "-rL", filepath.Join(build, "lib64"), copies).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	linked, copied := under(t, example("train")), under(t, example("train"))
+	copied.env = []string{"LD_PRELOAD_PATH=" + copies}
+	a, b := linked.run().want(0).noComplaints().dumps(), copied.run().want(0).noComplaints().dumps()
+	if len(a) != len(b) {
+		t.Fatalf("%d dumps, with copies %d", len(a), len(b))
+	}
+	for i := range a {
+		if len(a[i].rows) != len(b[i].rows) {
+			t.Errorf("%d rows, with copies %d", len(a[i].rows), len(b[i].rows))
+		}
+	}
+}
+
 // The program's environment and descriptors are its own, but for what the hooks need.
 func TestEnvironment(t *testing.T) {
 	plain := without(t, "sh", "-c", "env | sort; ls /proc/self/fd | wc -l").run()

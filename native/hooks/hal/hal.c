@@ -1,5 +1,5 @@
 /*
- * hal.c - libleaks_ascend_hal_hook.so: the driver's memory calls. Prototypes, flag bits and error codes: abi.md 1.1, 2.1, 2.3.
+ * hal.c - the driver's memory calls. Prototypes, flag bits and error codes: abi.md 1.1, 2.1, 2.3.
  *
  * A MALLOC is recorded after the real call, a FREE before it: once the driver has taken an address back, another thread
  * may be given it at once, and its MALLOC must not overtake our FREE. If the driver then refuses, UNDO says so.

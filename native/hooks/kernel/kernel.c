@@ -1,6 +1,5 @@
 /*
- * kernel.c - libascend_kernel_hook.so: the life of ACL (abi.md 1.4). Kernel launches come later. The file name of this
- * library is part of the contract: torch_npu and MindSpore report their pools only when it is preloaded.
+ * kernel.c - the life of ACL (abi.md 1.4). Kernel launches come later.
  */
 #include "agent.h"
 

@@ -1,5 +1,5 @@
 /*
- * mstx.c - libascend_mstx_hook.so: marks, ranges, and the way in (abi.md 3.1, 3.3). The pools are in pool.c.
+ * mstx.c - marks, ranges, and the way in (abi.md 3.1, 3.3). The pools are in pool.c.
  */
 #include "agent.h"
 #include "pool.h"
