@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"flag"
 	"slices"
+	"strings"
 
 	"memscope/internal/dump/read"
 	"memscope/internal/event"
@@ -44,12 +45,12 @@ type stats struct {
 	has               [len(statsKeys)]bool
 }
 
-// statsKeys are the Attr keys on which questions lean, each with a letter that is rare in cells without it: looking for
+// statsKeys are the Attr keys on which questions lean, as they stand between others, each with a letter that is rare in cells without it: looking for
 // one letter is much faster than for a word.
 var statsKeys = [...]struct {
 	name   string
 	letter byte
-}{{"owner", 'w'}, {"used", 'u'}, {"total", 't'}, {"process_used", 'p'}, {"device_used", 'v'}, {"inefficient_type", 'f'}}
+}{{",owner:", 'w'}, {",used:", 'u'}, {",total:", 't'}, {",process_used:", 'p'}, {",device_used:", 'v'}, {",inefficient_type:", 'y'}}
 
 func hasKey(cell []byte, letter byte, key string) bool {
 	return bytes.IndexByte(cell, letter) >= 0 && bytes.Contains(cell, []byte(key))
@@ -117,7 +118,7 @@ func (s *stats) attr(cell []byte, kind event.Kind) {
 	}
 	for i, key := range statsKeys {
 		if !s.has[i] {
-			s.has[i] = hasKey(cell, key.letter, ","+key.name+":")
+			s.has[i] = hasKey(cell, key.letter, key.name)
 		}
 	}
 }
@@ -165,7 +166,7 @@ func (s *stats) result() *statsResult {
 		}
 	}
 	for i, key := range statsKeys {
-		res.Keys[key.name] = s.has[i]
+		res.Keys[strings.Trim(key.name, ",:")] = s.has[i]
 	}
 	res.Devices = labels(s.devices, deviceName)
 	res.Processes = labels(s.processes, pidName)

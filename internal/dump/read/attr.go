@@ -2,6 +2,7 @@ package read
 
 import (
 	"bytes"
+	"encoding/binary"
 
 	"memscope/internal/event"
 )
@@ -75,61 +76,129 @@ func isKey(b []byte) bool {
 	return len(b) > 0
 }
 
-// attrNumbers reads the keys in want from the plain notation. It is the hot path of every scan: keys have a fixed order in
-// our dumps, but any order is read, and it ends when everything asked for was seen.
-func (r *Row) attrNumbers(cell []byte, base uint32, want Want) {
-	body := cell
-	if len(body) > 0 && body[len(body)-1] == '}' {
-		body = body[:len(body)-1]
+// attrNumbers reads the keys in want from a cell in the plain notation. It is the hot path of every scan: keys have a fixed
+// order in our dumps, but any order is read, and it ends when everything asked for was seen.
+func (r *Row) attrNumbers(text []byte, cell Span, want Want) {
+	at, stop := int(cell.Start)+1, int(cell.End)
+	if stop > 0 && text[stop-1] == '}' {
+		stop--
 	}
-	at := 1
-	for want&attrKeys != 0 && at < len(body) {
-		colon := at
-		for colon < len(body) && body[colon] != ':' {
-			colon++
+	if want &= attrKeys; want == 0 {
+		return
+	}
+	for i := range usualKeys {
+		k := &usualKeys[i]
+		n := int(k.n)
+		if at+n >= stop || at+8 > len(text) || binary.LittleEndian.Uint64(text[at:])&k.mask != k.head ||
+			n > 8 && binary.LittleEndian.Uint64(text[at+n-8:]) != k.tail {
+			continue
 		}
-		if colon == len(body) {
+		end := at + n
+		var v int64
+		switch {
+		case k.want == Addr: // the Ptr column has it
+			end = plainEnd(text[:stop], end)
+		case want&k.want == 0:
+			end = digitsEnd(text, end)
+		default:
+			v, end = number(text, end, stop)
+		}
+		if end > stop || end < stop && text[end] != ',' {
+			break
+		}
+		at = end + 1
+		if want&k.want == 0 {
+			continue
+		}
+		switch k.want {
+		case AllocID:
+			r.AllocID = uint64(max(v, 0))
+		case Size:
+			r.Size = v
+		case Used:
+			r.Used = v
+		case Total:
+			r.Total = v
+		case ProcessUsed:
+			r.ProcessUsed = v
+		case DeviceUsed:
+			r.DeviceUsed = v
+		}
+		if want &^= k.want; want == 0 {
 			return
 		}
-		key := body[at:colon]
+	}
+	for want != 0 && at < stop {
+		colon := at
+		for colon < stop && text[colon] != ':' {
+			colon++
+		}
+		if colon == stop {
+			return
+		}
+		key := text[at:colon]
 		at = colon + 1
 		var v int64
 		var end int
 		switch string(key) {
-		case "addr": // the Ptr column has it
+		case "addr":
 			end = at
-			for end < len(body) && body[end] != ',' {
+			for end < stop && text[end] != ',' {
 				end++
 			}
 		case "allocation_id":
-			v, end = number(body, at)
+			v, end = number(text, at, stop)
 			r.AllocID = uint64(max(v, 0))
 			want &^= AllocID
 		case "size":
-			r.Size, end = number(body, at)
+			r.Size, end = number(text, at, stop)
 			want &^= Size
 		case "used":
-			r.Used, end = number(body, at)
+			r.Used, end = number(text, at, stop)
 			want &^= Used
 		case "total":
-			r.Total, end = number(body, at)
+			r.Total, end = number(text, at, stop)
 			want &^= Total
 		case "process_used":
-			r.ProcessUsed, end = number(body, at)
+			r.ProcessUsed, end = number(text, at, stop)
 			want &^= ProcessUsed
 		case "device_used":
-			r.DeviceUsed, end = number(body, at)
+			r.DeviceUsed, end = number(text, at, stop)
 			want &^= DeviceUsed
 		default:
-			end = valueEnd(body, at)
-			want &^= r.attrWord(key, body[at:end], Span{base + uint32(at), base + uint32(end)})
+			end = at + valueEnd(text[at:stop], 0)
+			want &^= r.attrWord(key, text[at:end], Span{uint32(at), uint32(end)})
 		}
-		if end < len(body) && body[end] != ',' { // a number with something behind it
-			end = valueEnd(body, end)
+		if end < stop && text[end] != ',' { // a number with something behind it
+			end += valueEnd(text[end:stop], 0)
 		}
 		at = end + 1
 	}
 }
+
+// usualKey is a key with its colon, as words: the first eight bytes, which of them count, and the last eight.
+type usualKey struct {
+	head, mask, tail uint64
+	n                uint8
+	want             Want
+}
+
+// usualKeys are the keys with which most Attr cells begin, in their order.
+var usualKeys = func() (keys [7]usualKey) {
+	for i, k := range [...]struct {
+		name string
+		want Want
+	}{{"allocation_id:", AllocID}, {"addr:", Addr}, {"size:", Size}, {"used:", Used}, {"total:", Total}, {"process_used:", ProcessUsed},
+		{"device_used:", DeviceUsed}} {
+		n := len(k.name)
+		word := append([]byte(k.name), make([]byte, 8)...)
+		keys[i] = usualKey{head: binary.LittleEndian.Uint64(word), mask: 1<<(8*min(n, 8)) - 1, n: uint8(n), want: k.want}
+		if n > 8 {
+			keys[i].tail = binary.LittleEndian.Uint64(word[n-8:])
+		}
+	}
+	return keys
+}()
 
 // attrWord reads a key whose value is no number, and says which wish that fulfils.
 func (r *Row) attrWord(key, value []byte, at Span) Want {
@@ -165,23 +234,21 @@ func (r *Row) attrWord(key, value []byte, at Span) Want {
 	return 0
 }
 
-// number reads a decimal number of up to 18 digits at body[at] and says where it ends; event.Unknown: there is none.
-func number(body []byte, at int) (v int64, end int) {
-	start := at
-	negative := at < len(body) && body[at] == '-'
-	if negative {
-		at++
-		start++
+// number reads a decimal number of up to 18 digits in text[at:stop] and says where it ends; event.Unknown: there is none.
+func number(text []byte, at, stop int) (v int64, end int) {
+	from := at
+	if at < stop && text[at] == '-' {
+		from++
 	}
-	for at < len(body) && body[at]-'0' <= 9 {
-		v = v*10 + int64(body[at]-'0')
-		at++
+	u, end := digits(text, from)
+	if end > stop { // of another cell
+		u, end = digits(text[:stop], from)
 	}
-	switch {
-	case at == start || at-start > 18:
-		return event.Unknown, at
-	case negative:
-		return -v, at
+	if end == from || end-from > 18 {
+		return event.Unknown, end
 	}
-	return v, at
+	if from > at {
+		return -int64(u), end
+	}
+	return int64(u), end
 }

@@ -2,7 +2,6 @@ package read
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 
 	"memscope/internal/event"
@@ -14,7 +13,15 @@ type decoder struct {
 	want Want
 	plan []step // the columns that are decoded
 
-	pid, tid ident // those of the row before, which mostly are those of the next
+	own   bool // the fields are our own columns, in their order
+	typed [16]typed
+	stamp struct { // the last one: its first eight digits and the eight from the fourth on, as they stand, and its value without the last eight
+		head, next uint64
+		base       int64
+	}
+	whose whose // that of the row before, which mostly is that of the next
+
+	pid, tid ident
 	device   int32
 	deviceAt []byte
 }
@@ -29,13 +36,14 @@ type ident struct {
 }
 
 func newDecoder(l *layout, want Want) *decoder {
-	d := &decoder{layout: l, want: want}
+	d := &decoder{layout: l, want: want, own: l.n == columns}
 	needs := [columns]bool{colID: want&ID != 0, colEvent: true, colType: true, colName: want&Name != 0, colStamp: true, colPID: want&PID != 0, colTID: want&TID != 0,
 		colDevice: want&Device != 0, colPtr: want&Addr != 0, colAttr: want&(AttrText|attrKeys) != 0, colPython: want&Stacks != 0, colC: want&Stacks != 0}
-	for i := range l.n {
-		if c := l.column[i]; c != colOther && needs[c] {
+	for i, c := range l.column[:l.n] {
+		if c != colOther && needs[c] {
 			d.plan = append(d.plan, step{uint8(i), c})
 		}
+		d.own = d.own && int(c) == i
 	}
 	return d
 }
@@ -54,6 +62,13 @@ func (d *decoder) rows(b *Batch) {
 	var fields [maxColumns]field
 	text := b.text // b.text may grow behind it
 	for at := 0; at < len(text); {
+		if d.own {
+			if next, ok := d.quick(b.grown(), text, at); ok {
+				b.took()
+				at = next
+				continue
+			}
+		}
 		n, next, ok := split(text, at, fields[:d.n])
 		if !ok || n != d.n {
 			next = d.broken(b, at, next, n, ok)
@@ -67,20 +82,30 @@ func (d *decoder) rows(b *Batch) {
 
 // append decodes one row, b.text[at:end] in a CSV file, into b.Rows.
 func (d *decoder) append(b *Batch, at, end int, fields []field) {
+	r := b.grown()
+	if reason := d.row(r, b, fields); reason != "" {
+		b.fault(at, reason)
+		return
+	}
+	r.start, r.end = uint32(at), uint32(end)
+	b.took()
+}
+
+// grown gives the place of the next row of b, which took accepts.
+func (b *Batch) grown() *Row {
 	n := len(b.Rows)
 	if n == cap(b.Rows) {
 		rows := make([]Row, n, max(256, 2*n))
 		copy(rows, b.Rows)
 		b.Rows = rows
 	}
-	r := &b.Rows[:n+1][n]
-	if reason := d.row(r, b, fields); reason != "" {
-		b.fault(at, reason)
-		return
-	}
-	r.start, r.end = uint32(at), uint32(end)
+	return &b.Rows[:n+1][n]
+}
+
+func (b *Batch) took() {
+	n := len(b.Rows)
 	b.Rows = b.Rows[:n+1]
-	b.sorted = b.sorted && (n == 0 || r.Stamp >= b.Rows[n-1].Stamp)
+	b.sorted = b.sorted && (n == 0 || b.Rows[n].Stamp >= b.Rows[n-1].Stamp)
 }
 
 // broken notes a row that is no row, and says where to go on.
@@ -104,11 +129,13 @@ func (d *decoder) broken(b *Batch, at, next, n int, ok bool) int {
 	return next
 }
 
+var unknownRow = Row{ID: event.Unknown, PID: NoID, TID: NoID, Size: event.Unknown, Used: event.Unknown, Total: event.Unknown,
+	ProcessUsed: event.Unknown, DeviceUsed: event.Unknown, Device: event.DeviceNone, Pool: NoPool}
+
 // row decodes one row; a reason says why it is none.
 func (d *decoder) row(r *Row, b *Batch, fields []field) (reason string) {
 	text := b.text
-	*r = Row{ID: event.Unknown, PID: NoID, TID: NoID, Size: event.Unknown, Used: event.Unknown, Total: event.Unknown,
-		ProcessUsed: event.Unknown, DeviceUsed: event.Unknown, Device: event.DeviceNone, Pool: NoPool}
+	*r = unknownRow
 	var typ, attr field
 	for _, p := range d.plan {
 		f := fields[p.field]
@@ -160,7 +187,12 @@ func (d *decoder) row(r *Row, b *Batch, fields []field) (reason string) {
 		return "no timestamp"
 	}
 	r.kind(text[typ.start:typ.end])
-	d.attr(r, b, attr)
+	if attr.start < attr.end {
+		if cell := text[attr.start:attr.end]; cell[0] == '{' && isJSON(cell) {
+			attr = b.plain(cell)
+		}
+		d.attr(r, b.text, Span{attr.start, attr.end})
+	}
 	return ""
 }
 
@@ -177,19 +209,14 @@ func (r *Row) kind(typ []byte) {
 	}
 }
 
-func (d *decoder) attr(r *Row, b *Batch, f field) {
-	if f.start == f.end {
-		return
-	}
-	if cell := b.text[f.start:f.end]; cell[0] == '{' && isJSON(cell) {
-		f = b.plain(cell)
-	}
+// attr reads an Attr cell in the plain notation.
+func (d *decoder) attr(r *Row, text []byte, cell Span) {
 	if d.want&AttrText != 0 {
-		r.AttrText = Span{f.start, f.end}
+		r.AttrText = cell
 	}
 	switch r.Kind {
 	case event.Malloc, event.Free, event.Access:
-		r.attrNumbers(b.text[f.start:f.end], f.start, d.want)
+		r.attrNumbers(text, cell, d.want)
 	}
 }
 
@@ -217,19 +244,9 @@ func integer(b []byte) (int64, bool) {
 	if len(b) == 0 || len(b) > 19 {
 		return 0, false
 	}
-	var v uint64
-	for len(b) >= 8 {
-		d, ok := eightDigits(b)
-		if !ok {
-			return 0, false
-		}
-		v, b = v*1e8+d, b[8:]
-	}
-	for _, c := range b {
-		if c -= '0'; c > 9 {
-			return 0, false
-		}
-		v = v*10 + uint64(c)
+	v, end := digits(b, 0)
+	if end < len(b) {
+		return 0, false
 	}
 	if v > 1<<63-1 {
 		return 0, false
@@ -238,18 +255,6 @@ func integer(b []byte) (int64, bool) {
 		return -int64(v), true
 	}
 	return int64(v), true
-}
-
-// eightDigits reads the first eight bytes of b, all at once: neighbours are joined to numbers of two digits, these to four,
-// these to eight.
-func eightDigits(b []byte) (uint64, bool) {
-	x := binary.LittleEndian.Uint64(b) ^ 0x3030303030303030
-	if (x|(x+0x7676767676767676))&0x8080808080808080 != 0 { // a byte above 9
-		return 0, false
-	}
-	x = x*10 + x>>8
-	x = (x & 0x00ff00ff00ff00ff) * (100<<16 + 1) >> 16 & 0x0000ffff0000ffff
-	return x * (10000<<32 + 1) >> 32, true
 }
 
 // id reads a process or thread id.

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -39,6 +40,39 @@ func FuzzCSV(f *testing.F) {
 	})
 }
 
+// FuzzQuick: the quick way gives what the long way gives, whatever is asked for.
+func FuzzQuick(f *testing.F) {
+	for _, rows := range []string{
+		"7,MALLOC,HAL,N/A,1764753083997498270,11,12,3,0x000012c041400000,\"{allocation_id:4,addr:0x1,size:512,used:-7,total:99,owner:a@b}\",\"f(1): g\n\",\n" +
+			"8,FREE,PTA,N/A,1764753083997498999,11,12,3,0x000012c041400000,\"{allocation_id:4,addr:0x1,size:512,shadow:true}\",,\"c\"\r\n",
+		"1,OP_LAUNCH,ATEN_START,aten.add,1764753083997498270,11,12,cpu,N/A,,,\n2,KERNEL_LAUNCH,KERNEL_LAUNCH,\"a,\"\"b\",5,11,N/A,0,N/A,\"{streamId:1}\",NA,\n",
+		"1,MSTX,Mark,\"a\nb\",5,1,1,0,N/A,,,\n,MALLOC,PTA,x\n1764753083997498270,1,1,0,0x1,\"{size:123456789012345678901,used:5x,total:1}\",,\n\n",
+		"1,MALLOC,HOST,N/A,5,1,1,0,1f,\"{allocation_id:12345678\",\"1\",\n2,ACCESS,READ,N/A,5,1,1,0,0,\"{\"\"size\"\":\"\"5\"\"}\",,\n",
+	} {
+		f.Add([]byte(rows), ^uint32(0))
+		f.Add([]byte(rows), uint32(Size|PID))
+	}
+	f.Fuzz(func(t *testing.T, rows []byte, want uint32) {
+		layout, err := csvLayout([]byte(Header))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got [2]Batch
+		for i := range got {
+			d := newDecoder(layout, Want(want))
+			if !d.own {
+				t.Fatal("the quick way is not tried")
+			}
+			d.own = i == 0
+			got[i] = Batch{Rows: make([]Row, 0, 1), csv: true, last: true, text: bytes.Clone(rows)}
+			d.rows(&got[i])
+		}
+		if !reflect.DeepEqual(got[0], got[1]) {
+			t.Fatalf("the quick way gives %+v\nthe long one    %+v", got[0], got[1])
+		}
+	})
+}
+
 func FuzzAttr(f *testing.F) {
 	f.Add([]byte("{allocation_id:1,addr:0x10,size:5,shape:[1,5,],owner:PTA@a:b}"))
 	f.Add([]byte(`{"a":"1","b":2,"c":"\u00e9\ud83d\ude00\n"}`))
@@ -62,7 +96,7 @@ func FuzzAttr(f *testing.F) {
 			return true
 		})
 		var r Row
-		r.attrNumbers(cell, 0, ^Want(0))
+		r.attrNumbers(cell, Span{0, uint32(len(cell))}, ^Want(0))
 	})
 }
 

@@ -51,9 +51,8 @@ func split(buf []byte, at int, f []field) (n, next int, ok bool) {
 
 // comma finds the next comma in buf[at:end]; end: none. Fields are short: eight bytes at a time beat a call of IndexByte.
 func comma(buf []byte, at, end int) int {
-	const ones, highs, commas = 0x0101010101010101, 0x8080808080808080, 0x2c2c2c2c2c2c2c2c
 	for ; at+8 <= end; at += 8 {
-		x := binary.LittleEndian.Uint64(buf[at:]) ^ commas
+		x := binary.LittleEndian.Uint64(buf[at:]) ^ ones*','
 		if zero := (x - ones) &^ x & highs; zero != 0 { // the lowest bit set marks the first byte that is a comma
 			return at + bits.TrailingZeros64(zero)/8
 		}
