@@ -98,7 +98,9 @@ static void read_environment(void)
                 number_variable("VNPU_FAIL_ALLOC_NTH", false, 1, UINT64_MAX, nth, &cfg.fail_alloc_nth) &&
                 number_variable("VNPU_FAIL_ALLOC_CODE", false, 1, 65535, code, &alloc_code) &&
                 number_variable("VNPU_FAIL_FREE_NTH", false, 1, UINT64_MAX, nth, &cfg.fail_free_nth) &&
-                number_variable("VNPU_FAIL_FREE_CODE", false, 1, 65535, code, &free_code) && soc_variable();
+                number_variable("VNPU_FAIL_FREE_CODE", false, 1, 65535, code, &free_code) &&
+                number_variable("VNPU_CLOCK_PPM", false, 0, 1000, "a whole number from 0 to 1000", &cfg.clock_ppm) &&
+                number_variable("VNPU_STREAM_EXPAND", false, 0, 1, "0 or 1", &cfg.stream_expand) && soc_variable();
     if (!good)
         return;
     cfg.devices = (uint32_t)devices;

@@ -15,6 +15,8 @@ struct config {
     uint32_t devices;
     uint64_t hbm_bytes; /* of each device */
     char soc[32];
+    uint64_t clock_ppm;      /* how much too fast the cards' counters run, millionths */
+    uint64_t stream_expand;  /* 1: stream ids have 15 bits, not 11 */
     uint64_t fail_alloc_nth; /* 1-based; 0 = never */
     int fail_alloc_code;
     uint64_t fail_free_nth;

@@ -3,6 +3,7 @@
 
 #include "../common/export.h"
 #include "ascend_hal.h"
+#include "clock.h"
 #include "config.h"
 
 VNPU_API drvError_t halGetAPIVersion(int *halAPIVersion)
@@ -33,7 +34,7 @@ static const struct {
 } facts[] = {
     {MODULE_TYPE_SYSTEM, INFO_TYPE_MASTERID, 0},       {MODULE_TYPE_SYSTEM, INFO_TYPE_PHY_DIE_ID, 0},
     {MODULE_TYPE_AICPU, INFO_TYPE_CORE_NUM, 6},        {MODULE_TYPE_AICORE, INFO_TYPE_CORE_NUM, 20},
-    {MODULE_TYPE_VECTOR_CORE, INFO_TYPE_CORE_NUM, 40},
+    {MODULE_TYPE_VECTOR_CORE, INFO_TYPE_CORE_NUM, 40}, {MODULE_TYPE_SYSTEM, INFO_TYPE_DEV_OSC_FREQUE, CARD_CLOCK_KHZ},
 };
 
 VNPU_API drvError_t halGetDeviceInfo(uint32_t devId, int32_t moduleType, int32_t infoType, int64_t *value)
@@ -47,6 +48,10 @@ VNPU_API drvError_t halGetDeviceInfo(uint32_t devId, int32_t moduleType, int32_t
         return DRV_ERROR_INVALID_DEVICE;
     if (moduleType == MODULE_TYPE_SYSTEM && infoType == INFO_TYPE_PHY_CHIP_ID) {
         *value = devId;
+        return DRV_ERROR_NONE;
+    }
+    if (moduleType == MODULE_TYPE_SYSTEM && infoType == INFO_TYPE_SYS_COUNT) {
+        *value = (int64_t)card_count(cfg, devId, host_ns());
         return DRV_ERROR_NONE;
     }
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)

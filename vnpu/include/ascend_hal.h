@@ -128,12 +128,40 @@ drvError_t halMemGetInfo(DVdevice device, unsigned int type, struct MemInfo *inf
 #define __HAL_API_VERSION 0x072318
 
 enum { MODULE_TYPE_SYSTEM = 0, MODULE_TYPE_AICPU = 1, MODULE_TYPE_AICORE = 4, MODULE_TYPE_VECTOR_CORE = 7 };
-enum { INFO_TYPE_MASTERID = 2, INFO_TYPE_CORE_NUM = 3, INFO_TYPE_PHY_CHIP_ID = 18, INFO_TYPE_PHY_DIE_ID = 19 };
+enum {
+    INFO_TYPE_MASTERID = 2,
+    INFO_TYPE_CORE_NUM = 3,
+    INFO_TYPE_SYS_COUNT = 13, /* what the device's counter shows now */
+    INFO_TYPE_PHY_CHIP_ID = 18,
+    INFO_TYPE_PHY_DIE_ID = 19,
+    INFO_TYPE_DEV_OSC_FREQUE = 25, /* how fast it counts, kHz */
+};
 
 drvError_t halGetAPIVersion(int *halAPIVersion);
 drvError_t drvGetDevNum(uint32_t *num_dev);
 drvError_t halGetDeviceInfo(uint32_t devId, int32_t moduleType, int32_t infoType, int64_t *value);
 drvError_t halGetSocVersion(uint32_t devId, char *soc_version, uint32_t len);
+
+/* ------------------------------------------------------------------ profiling channels */
+
+#define PROF_OK 0
+#define PROF_ERROR (-1)
+#define PROF_STARTED_ALREADY (-3)
+#define PROF_STOPPED_ALREADY (-4)
+#define CHANNEL_STARS_SOC_LOG_BUFFER 50
+#define PROF_TS_TYPE 0
+
+struct prof_start_para {
+    unsigned int channel_type; /* PROF_TS_TYPE */
+    unsigned int sample_period;
+    unsigned int real_time;
+    void *user_data; /* nine words of 4 bytes, eleven from the 950 on: what to log */
+    unsigned int user_data_size;
+};
+int prof_drv_start(unsigned int device_id, unsigned int channel_id, struct prof_start_para *start_para);
+int prof_stop(unsigned int device_id, unsigned int channel_id);
+/* Bytes read; never waits. Once the channel is stopped and everything is read, PROF_STOPPED_ALREADY. */
+int prof_channel_read(unsigned int device_id, unsigned int channel_id, char *out_buf, unsigned int buf_size);
 
 #ifdef __cplusplus
 }

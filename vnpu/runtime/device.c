@@ -139,6 +139,7 @@ VNPU_API rtError_t rtDeviceReset(int32_t device)
     if (!now)
         return ACL_ERROR_RT_CONTEXT_NULL; /* was never set */
     if (now == 1) {
+        wait_for_device(device);
         end_streams(device);
         end_events(device);
     }
@@ -167,11 +168,13 @@ rtError_t current_card(uint32_t *card)
     return RT_ERROR_NONE;
 }
 
-/* Work is done when it is submitted (README), so there is never anything to wait for. */
 VNPU_API rtError_t rtDeviceSynchronize(void)
 {
     uint32_t card;
-    return current_card(&card);
+    rtError_t error = current_card(&card);
+    if (!error)
+        wait_for_device(thread_device);
+    return error;
 }
 
 VNPU_API rtError_t rtGetSocVersion(char *version, const uint32_t maxLen)

@@ -1,7 +1,6 @@
-/* event.c - events. One is a point in time: that of its record, since the work before it is already done. */
-#include <time.h>
-
+/* event.c - events. One is a point in time: when the kernels before it are done, or its record if they are already. */
 #include "../common/slab.h"
+#include "queue.h"
 #include "runtime.h"
 
 struct event {
@@ -55,9 +54,8 @@ VNPU_API rtError_t rtEventRecord(rtEvent_t evt, rtStream_t stm)
     rtError_t error = check_stream(stm);
     if (error)
         return error;
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    __atomic_store_n(&e->recorded, now.tv_sec * 1000000000LL + now.tv_nsec, __ATOMIC_RELEASE);
+    int64_t now = host_now(), busy = queue_busy(stream_queue(stm));
+    __atomic_store_n(&e->recorded, busy > now ? busy : now, __ATOMIC_RELEASE);
     return RT_ERROR_NONE;
 }
 
@@ -75,7 +73,11 @@ VNPU_API rtError_t rtEventReset(rtEvent_t evt, rtStream_t stm)
 /* An event that was never recorded counts as done, as in the real runtime. */
 VNPU_API rtError_t rtEventSynchronize(rtEvent_t evt)
 {
-    return live(evt) ? RT_ERROR_NONE : ACL_ERROR_RT_PARAM_INVALID;
+    struct event *e = live(evt);
+    if (!e)
+        return ACL_ERROR_RT_PARAM_INVALID;
+    sleep_until(__atomic_load_n(&e->recorded, __ATOMIC_ACQUIRE));
+    return RT_ERROR_NONE;
 }
 
 VNPU_API rtError_t rtEventQuery(rtEvent_t evt, int32_t *recorded)
@@ -83,13 +85,20 @@ VNPU_API rtError_t rtEventQuery(rtEvent_t evt, int32_t *recorded)
     struct event *e = live(evt);
     if (!e || !recorded)
         return ACL_ERROR_RT_PARAM_INVALID;
-    *recorded = __atomic_load_n(&e->recorded, __ATOMIC_ACQUIRE) != 0;
+    int64_t time = __atomic_load_n(&e->recorded, __ATOMIC_ACQUIRE);
+    *recorded = time != 0 && time <= host_now();
     return RT_ERROR_NONE;
 }
 
 VNPU_API rtError_t rtStreamWaitEvent(rtStream_t stm, rtEvent_t evt)
 {
-    return live(evt) ? check_stream(stm) : ACL_ERROR_RT_PARAM_INVALID;
+    struct event *e = live(evt);
+    if (!e)
+        return ACL_ERROR_RT_PARAM_INVALID;
+    rtError_t error = check_stream(stm);
+    if (!error)
+        queue_delay(stream_queue(stm), __atomic_load_n(&e->recorded, __ATOMIC_ACQUIRE));
+    return error;
 }
 
 VNPU_API rtError_t rtEventElapsedTime(float *timeInterval, rtEvent_t startEvent, rtEvent_t endEvent)

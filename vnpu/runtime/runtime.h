@@ -21,6 +21,12 @@ rtError_t card_of(int32_t device, uint32_t *card);
 /* Whether the stream may take work: NULL is the default stream of the thread's device. */
 rtError_t check_stream(rtStream_t stm);
 
+/* The time line of a stream that check_stream has accepted. */
+struct queue *stream_queue(rtStream_t stm);
+
+/* Until everything that was submitted to the device is done. */
+void wait_for_device(int32_t device);
+
 /* Streams and events of a device end with it. */
 void end_streams(int32_t device);
 void end_events(int32_t device);

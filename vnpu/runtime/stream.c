@@ -1,17 +1,46 @@
-/* stream.c - streams. Work is done when it is submitted (README), so a stream is an identity without a queue. */
+/* stream.c - streams, and the submission of kernels to them. Copies are done when they are submitted (README). */
 #include "../common/slab.h"
+#include "../hal/task.h"
+#include "kernel.h"
+#include "profiler.h"
+#include "queue.h"
 #include "runtime.h"
+
+enum { MOST_IDS = 1 << 15, DEVICES = 64 };
 
 struct stream {
     int32_t device, id;
+    struct queue queue;
 };
 
 static struct slab streams = {.slot_bytes = sizeof(struct stream)};
-static int32_t last_id; /* 0 is the default stream */
+static struct stream defaults[DEVICES]; /* of each device, with the id 0 */
+static int64_t device_busy[DEVICES];    /* when everything submitted so far is done */
+static uint8_t ids[MOST_IDS];           /* 1: taken */
+
+static int32_t take_id(void)
+{
+    for (int32_t id = 1; id < MOST_IDS; id++)
+        if (!__atomic_load_n(&ids[id], __ATOMIC_RELAXED) && !__atomic_exchange_n(&ids[id], 1, __ATOMIC_ACQ_REL))
+            return id;
+    return 0;
+}
+
+/* Notes that the device is busy until `time`. */
+static void keep_busy(int32_t device, int64_t time)
+{
+    int64_t *busy = &device_busy[device], before = __atomic_load_n(busy, __ATOMIC_RELAXED);
+    while (before < time && !__atomic_compare_exchange_n(busy, &before, time, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
 
 static bool of_device(const void *handle, int32_t device)
 {
-    return ((const struct stream *)handle)->device == device;
+    const struct stream *s = handle;
+    if (s->device != device)
+        return false;
+    __atomic_store_n(&ids[s->id], 0, __ATOMIC_RELEASE);
+    return true;
 }
 
 void end_streams(int32_t device)
@@ -28,6 +57,43 @@ rtError_t check_stream(rtStream_t stm)
     return slab_live(&streams, stm) ? RT_ERROR_NONE : ACL_ERROR_RT_PARAM_INVALID;
 }
 
+/* The stream behind a handle that check_stream has accepted. */
+static struct stream *stream_of(rtStream_t stm)
+{
+    int32_t device = 0;
+    if (stm)
+        return stm;
+    rtGetDevice(&device);
+    return &defaults[device];
+}
+
+struct queue *stream_queue(rtStream_t stm)
+{
+    return &stream_of(stm)->queue;
+}
+
+rtError_t submit(rtStream_t stm, const char *name, uint64_t *name_id, int64_t duration)
+{
+    uint32_t card;
+    int32_t device;
+    rtError_t error = check_stream(stm);
+    if (!error)
+        error = current_card(&card);
+    if (!error)
+        error = rtGetDevice(&device);
+    if (error)
+        return error;
+    struct stream *s = stream_of(stm);
+    uint32_t number = queue_take(&s->queue);
+    if (profiler_listens(card))
+        error = profiler_launch(card, s->id, number, name, name_id);
+    int64_t start, end;
+    queue_run(&s->queue, number, duration, &start, &end);
+    keep_busy(device, end);
+    vnpu_task(card, (uint16_t)s->id, (uint16_t)number, start, end);
+    return error;
+}
+
 VNPU_API rtError_t rtStreamCreate(rtStream_t *stm, int32_t priority)
 {
     (void)priority; /* nothing ever waits, so nothing goes first */
@@ -37,23 +103,43 @@ VNPU_API rtError_t rtStreamCreate(rtStream_t *stm, int32_t priority)
     rtError_t error = rtGetDevice(&device);
     if (error)
         return error;
-    struct stream *s = slab_new(&streams);
-    if (!s)
+    int32_t id = take_id();
+    if (!id)
         return ACL_ERROR_RT_NO_STREAM_RESOURCE;
+    struct stream *s = slab_new(&streams);
+    if (!s) {
+        __atomic_store_n(&ids[id], 0, __ATOMIC_RELEASE);
+        return ACL_ERROR_RT_NO_STREAM_RESOURCE;
+    }
     s->device = device;
-    s->id = __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED);
+    s->id = id;
     *stm = s;
     return RT_ERROR_NONE;
 }
 
 VNPU_API rtError_t rtStreamDestroy(rtStream_t stm)
 {
-    return slab_end(&streams, stm) ? RT_ERROR_NONE : ACL_ERROR_RT_PARAM_INVALID;
+    if (!slab_live(&streams, stm))
+        return ACL_ERROR_RT_PARAM_INVALID;
+    sleep_until(queue_busy(stream_queue(stm)));
+    int32_t id = ((struct stream *)stm)->id;
+    if (!slab_end(&streams, stm))
+        return ACL_ERROR_RT_PARAM_INVALID;
+    __atomic_store_n(&ids[id], 0, __ATOMIC_RELEASE);
+    return RT_ERROR_NONE;
 }
 
 VNPU_API rtError_t rtStreamSynchronize(rtStream_t stm)
 {
-    return check_stream(stm);
+    rtError_t error = check_stream(stm);
+    if (!error)
+        sleep_until(queue_busy(stream_queue(stm)));
+    return error;
+}
+
+void wait_for_device(int32_t device)
+{
+    sleep_until(__atomic_load_n(&device_busy[device], __ATOMIC_RELAXED));
 }
 
 VNPU_API rtError_t rtGetStreamId(rtStream_t stm, int32_t *streamId)

@@ -80,6 +80,19 @@ typedef enum {
     ACL_EVENT_RECORDED_STATUS_COMPLETE = 1,
 } aclrtEventRecordedStatus;
 
+typedef void *aclrtBinHandle;
+typedef void *aclrtFuncHandle;
+typedef void *aclrtArgsHandle;
+typedef struct aclrtBinaryLoadOptions aclrtBinaryLoadOptions; /* NULL */
+typedef struct {
+    struct aclrtLaunchKernelAttr *attrs;
+    size_t numAttrs;
+} aclrtLaunchKernelCfg;
+typedef struct {
+    uint32_t addrOffset;
+    uint32_t dataOffset;
+} aclrtPlaceHolderInfo;
+
 #define ACL_HOST_REG_MAPPED 0x2UL
 #define ACL_HOST_REG_PINNED 0x10000000UL
 

@@ -117,6 +117,45 @@ rtError_t rtEventSynchronize(rtEvent_t evt);
 rtError_t rtEventQuery(rtEvent_t evt, int32_t *recorded); /* 1 when what was recorded is done */
 rtError_t rtEventElapsedTime(float *timeInterval, rtEvent_t startEvent, rtEvent_t endEvent); /* milliseconds */
 
+/* ------------------------------------------------------------------ kernels */
+
+typedef void *rtBinHandle;
+typedef void *rtFuncHandle;
+typedef void *rtLaunchArgsHandle;
+typedef struct rtSmDesc rtSmDesc_t; /* the arguments of kernels are not looked at, nor what goes with them */
+typedef struct rtArgsEx rtArgsEx_t; /* NULL */
+typedef struct rtAicpuArgsEx rtAicpuArgsEx_t;
+typedef struct rtTaskCfgInfo rtTaskCfgInfo_t;
+
+typedef struct {
+    uint32_t magic;
+    uint32_t version;
+    const void *data; /* of the virtual NPU: lines of the name of a kernel, a blank, and its microseconds */
+    uint64_t length;
+} rtDevBinary_t;
+
+rtError_t rtBinaryLoad(const rtDevBinary_t *bin, rtBinHandle *binHandle);
+rtError_t rtBinaryUnLoad(rtBinHandle binHandle);
+rtError_t rtBinaryGetFunctionByName(const rtBinHandle binHandle, const char *kernelName, rtFuncHandle *funcHandle);
+rtError_t rtDevBinaryRegister(const rtDevBinary_t *bin, void **hdl);
+rtError_t rtDevBinaryUnRegister(void *hdl);
+rtError_t rtFunctionRegister(void *binHandle, const void *stubFunc, const char *stubName, const void *kernelInfoExt,
+                             uint32_t funcMode);
+
+rtError_t rtKernelLaunch(const void *stubFunc, uint32_t blockDim, void *args, uint32_t argsSize, rtSmDesc_t *smDesc,
+                         rtStream_t stm);
+rtError_t rtKernelLaunchWithHandleV2(void *hdl, const uint64_t tilingKey, uint32_t blockDim, rtArgsEx_t *argsInfo,
+                                     rtSmDesc_t *smDesc, rtStream_t stm, const rtTaskCfgInfo_t *cfgInfo);
+rtError_t rtKernelLaunchWithFlagV2(const void *stubFunc, uint32_t blockDim, rtArgsEx_t *argsInfo, rtSmDesc_t *smDesc,
+                                   rtStream_t stm, uint32_t flags, const rtTaskCfgInfo_t *cfgInfo);
+rtError_t rtAicpuKernelLaunchExWithArgs(const uint32_t kernelType, const char *const opName, const uint32_t blockDim,
+                                        const rtAicpuArgsEx_t *argsInfo, rtSmDesc_t *const smDesc, const rtStream_t stm,
+                                        const uint32_t flags);
+rtError_t rtLaunchKernelByFuncHandle(rtFuncHandle funcHandle, uint32_t blockDim, rtLaunchArgsHandle argsHandle,
+                                     rtStream_t stm);
+rtError_t rtLaunchKernelByFuncHandleV2(rtFuncHandle funcHandle, uint32_t blockDim, rtLaunchArgsHandle argsHandle,
+                                       rtStream_t stm, const rtTaskCfgInfo_t *cfgInfo);
+
 #ifdef __cplusplus
 }
 #endif
