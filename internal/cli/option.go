@@ -69,7 +69,7 @@ var options = []*option{
 	{name: "input-path", short: 'i', arg: "A,B", group: comparison, set: (*parser).setInputPath, help: []string{
 		"the two dumps, each a file or a directory"}},
 	{name: "format", arg: "FORMAT", group: inputOutput, set: (*parser).setFormat, help: []string{
-		"form of the dump: csv (default csv)"}},
+		"form of the dump: csv, or db for MindStudio Insight", "(default csv)"}},
 	{name: "output-path", short: 'o', arg: "DIR", group: inputOutput, set: (*parser).setOutputPath, help: []string{
 		"where the output tree goes; made when missing; ~/ in",
 		"front is $HOME (default ./memscopeDumpResults)"}},

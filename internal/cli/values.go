@@ -176,9 +176,9 @@ func (p *parser) setFormat(value string) error {
 	case "csv":
 		p.req.config.Format = config.CSV
 	case "db":
-		return notYet("format", value, "csv")
+		p.req.config.Format = config.DB
 	default:
-		return refused("format", value, "csv")
+		return refused("format", value, "csv, db")
 	}
 	return nil
 }

@@ -32,6 +32,7 @@ type Project struct {
 	Root *os.Root // the directory; open until Close
 
 	notice func(line string)
+	db     string // <TS> of the databases
 }
 
 // Create makes the project directory of process pid below base, an absolute path that Resolve accepted, and base itself
@@ -80,15 +81,63 @@ func (p *Project) Close() error { return p.Root.Close() }
 // CreateDump makes the dump file of a device, device_<id>/dump/memscope_dump_<TS>.<ext>, and says its name relative to the
 // project directory.
 func (p *Project) CreateDump(device int32, ext string) (*os.File, string, error) {
-	dir := "device_" + strconv.Itoa(int(device))
-	if device == event.DeviceCPU {
-		dir = "device_cpu"
-	}
-	f, name, err := p.createIn([]string{dir, "dump"}, "memscope_dump_", "."+ext)
+	f, name, err := p.createIn([]string{deviceDir(device), "dump"}, "memscope_dump_", "."+ext)
 	if err == nil {
 		p.notice("[msmemscope] Info: create file " + filepath.Join(p.Path, name) + ".")
 	}
 	return f, name, err
+}
+
+// CreateDB makes the empty database of a device, device_<id>/dump/memscope_dump_<TS>.db, in its directory, which it answers opened, and says
+// its name relative to the project directory. All databases of a process have the same <TS>. A name that is given is that of a
+// database which is replaced.
+func (p *Project) CreateDB(device int32, name string) (*os.File, string, error) {
+	dir, err := p.dumpDir(device)
+	if err != nil {
+		return nil, "", fmt.Errorf("cannot make a database in %s: %w", p.Path, cause(err))
+	}
+	defer dir.Close()
+	var f *os.File
+	if name != "" {
+		for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
+			if err := dir.Remove(filepath.Base(name) + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, "", fmt.Errorf("cannot replace %s: %w", filepath.Join(p.Path, name), cause(err))
+			}
+		}
+		f, err = createFile(dir, filepath.Base(name))
+	} else {
+		if p.db == "" {
+			p.db = time.Now().Format(stampLayout)
+		}
+		base := "memscope_dump_" + p.db + ".db"
+		name = filepath.Join(deviceDir(device), "dump", base)
+		f, err = createFile(dir, base)
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("cannot make %s: %w", filepath.Join(p.Path, name), cause(err))
+	}
+	f.Close()
+	p.notice("[msmemscope] Info: create dbfile " + filepath.Join(p.Path, name) + ".")
+	p.notice("[msmemscope] Info: create dbtable memscope_dump in " + filepath.Join(p.Path, name) + ".")
+	opened, err := dir.Open(".")
+	return opened, name, err
+}
+
+func deviceDir(device int32) string {
+	if device == event.DeviceCPU {
+		return "device_cpu"
+	}
+	return "device_" + strconv.Itoa(int(device))
+}
+
+// dumpDir makes and opens the directory of a device's dumps.
+func (p *Project) dumpDir(device int32) (*os.Root, error) {
+	top, err := makeDir(p.Root, deviceDir(device), false)
+	if err != nil {
+		return nil, err
+	}
+	defer top.Close()
+	return makeDir(top, "dump", false)
 }
 
 // createIn makes a file <prefix><TS><suffix> in a sub-directory, given as its components, and says its name relative to

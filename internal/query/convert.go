@@ -16,6 +16,7 @@ import (
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
+	"memscope/internal/dump/cells"
 	"memscope/internal/dump/read"
 )
 
@@ -79,11 +80,6 @@ func convertedName(path, to string) string {
 	return filepath.Join(filepath.Dir(path), "memscope_dump_"+digits+"."+to)
 }
 
-// isInteger tells whether a column is declared INTEGER in a database (contract 3.5).
-func isInteger(column int) bool {
-	return column == read.ColID || column == read.ColStamp || column == read.ColPID || column == read.ColTID
-}
-
 func csvToDB(e *env, in *input, target string) (rows int64, err error) {
 	table := e.table
 	if table == "" {
@@ -108,34 +104,26 @@ func csvToDB(e *env, in *input, target string) (rows int64, err error) {
 			err = errors.Join(os.Chmod(temp, info.Mode().Perm()|0o600), os.Rename(temp, target))
 		}
 	}()
-	var defs []string
-	for i, name := range read.ColumnNames {
-		typ := " TEXT"
-		if isInteger(i) {
-			typ = " INTEGER"
-		}
-		defs = append(defs, read.Quoted(name)+typ)
-	}
 	// The file is new, and gone if this fails: no journal is needed.
 	for _, sql := range []string{"PRAGMA journal_mode=OFF", "PRAGMA synchronous=OFF", "BEGIN",
-		"CREATE TABLE " + read.Quoted(table) + "(" + strings.Join(defs, ",") + ")"} {
+		cells.CreateTable(table)} {
 		if err := sqlitex.ExecuteTransient(conn, sql, nil); err != nil {
 			return 0, err
 		}
 	}
-	insert, err := conn.Prepare("INSERT INTO " + read.Quoted(table) + " VALUES(?,?,?,?,?,?,?,?,?,?,?,?)")
+	insert, err := conn.Prepare(cells.InsertInto(table))
 	if err != nil {
 		return 0, err
 	}
 	var buf []byte
-	sum, err := read.CSVCells(in.path, func(cells *read.Cells) error {
+	sum, err := read.CSVCells(in.path, func(row *read.Cells) error {
 		rows++
 		if err := insert.Reset(); err != nil {
 			return err
 		}
-		for i := range cells {
-			c := &cells[i]
-			if isInteger(i) {
+		for i := range row {
+			c := &row[i]
+			if cells.IsInteger(i) {
 				if v, err := strconv.ParseInt(string(c.Text), 10, 64); err == nil && strconv.FormatInt(v, 10) == string(c.Text) {
 					insert.BindInt64(i+1, v)
 					continue
@@ -150,7 +138,7 @@ func csvToDB(e *env, in *input, target string) (rows int64, err error) {
 			case i == read.ColAttr:
 				buf = read.AppendJSON(buf[:0], text)
 				text = buf
-			case c.Quoted && keepsQuotes(cells, i):
+			case c.Quoted && keepsQuotes(row, i):
 				buf = append(append(append(buf[:0], '"'), text...), '"')
 				text = buf
 			}
@@ -169,8 +157,7 @@ func csvToDB(e *env, in *input, target string) (rows int64, err error) {
 	if !sum.Sorted {
 		e.note("%s is not in time order, and so is the database; `dump sort` first", in.path)
 	}
-	for _, index := range [][2]string{{"timestamp", "Timestamp(ns)"}, {"event", "Event"}, {"device", "Device Id"}} {
-		sql := "CREATE INDEX " + read.Quoted("idx_"+table+"_"+index[0]) + " ON " + read.Quoted(table) + "(" + read.Quoted(index[1]) + ")"
+	for _, sql := range cells.CreateIndexes(table) {
 		if err := sqlitex.ExecuteTransient(conn, sql, nil); err != nil {
 			return rows, err
 		}

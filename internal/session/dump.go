@@ -6,6 +6,7 @@ import (
 
 	"memscope/internal/config"
 	"memscope/internal/dump/csvfile"
+	"memscope/internal/dump/dbfile"
 	"memscope/internal/dump/render"
 	"memscope/internal/dump/spool"
 	"memscope/internal/event"
@@ -46,7 +47,7 @@ func (d *dump) open() {
 	d.log.Logf(config.Info, "Msmemscope starts executing commands")
 	const pair = config.Alloc | config.Free
 	writer, err := spool.Create(d.project.Root, spool.Dir, spool.Meta{
-		PID: d.pid, Start: d.start, Paired: cfg.DumpEvents&pair == pair,
+		PID: d.pid, Start: d.start, Paired: cfg.DumpEvents&pair == pair, DB: cfg.Format == config.DB,
 	})
 	if err != nil {
 		d.fail(err)
@@ -59,7 +60,11 @@ func (d *dump) open() {
 		return
 	}
 	d.spool = writer
-	d.renderer.Store(render.New(reader, csvfile.Opener(d.project, nil), render.Options{Log: d.log}))
+	opener := csvfile.Opener(d.project, nil)
+	if cfg.Format == config.DB {
+		opener = dbfile.Opener(d.project)
+	}
+	d.renderer.Store(render.New(reader, opener, render.Options{Log: d.log, Whole: cfg.Format == config.DB}))
 }
 
 // append stores an event that becomes a row.

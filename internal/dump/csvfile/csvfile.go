@@ -67,6 +67,9 @@ func (w *Writer) Size() int64 { return w.size }
 // Name: see render.Format.
 func (w *Writer) Name() string { return w.name }
 
+// Finish: see render.Format. A CSV file is always complete.
+func (w *Writer) Finish() error { return nil }
+
 // Close: see render.Format.
 func (w *Writer) Close() error { return w.f.Close() }
 

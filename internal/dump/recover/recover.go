@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"memscope/internal/dump/csvfile"
+	"memscope/internal/dump/dbfile"
 	"memscope/internal/dump/render"
 	"memscope/internal/dump/spool"
 	"memscope/internal/event"
@@ -150,7 +152,13 @@ func one(done *Project, opt Options) error {
 		if !r.Meta().Paired { // rows of one of the two kinds were not wanted: nobody can tell what lives
 			return nil
 		}
-		alive, err := living(project.Root, files)
+		var alive []event.Event
+		var err error
+		if r.Meta().DB {
+			alive, err = livingIn(project.Root)
+		} else {
+			alive, err = living(project.Root, files)
+		}
 		if err != nil {
 			return err
 		}
@@ -165,7 +173,10 @@ func one(done *Project, opt Options) error {
 		return nil
 	}
 	opener := csvfile.Opener(project, func(name string, bytes int64) { done.Missing[name] = bytes })
-	n := render.New(r, opener, render.Options{Log: opt.Log, Closing: closing, Existing: existing, Force: opt.Force})
+	if r.Meta().DB {
+		opener = dbfile.Opener(project)
+	}
+	n := render.New(r, opener, render.Options{Log: opt.Log, Closing: closing, Existing: existing, Force: opt.Force, Whole: r.Meta().DB})
 	err = n.Finish(spool.End)
 	done.Files, done.Torn = n.Stats().Files, r.Dropped()
 	if err != nil {
@@ -203,10 +214,28 @@ func living(root *os.Root, files []string) ([]event.Event, error) {
 		}
 		f.Close()
 	}
-	out := make([]event.Event, 0, len(alive))
-	for _, ev := range alive {
-		out = append(out, ev)
+	return byID(alive), nil
+}
+
+// livingIn answers the same from a spool that is there from its beginning on.
+func livingIn(root *os.Root) ([]event.Event, error) {
+	r, err := spool.Open(root, spool.Dir)
+	if err != nil {
+		return nil, err
 	}
-	slices.SortFunc(out, func(a, b event.Event) int { return cmp.Compare(a.AllocID, b.AllocID) })
-	return out, nil
+	defer r.Close()
+	alive := make(map[uint64]event.Event)
+	_, err = r.Verify(0, func(ev *event.Event) {
+		switch ev.Kind {
+		case event.Malloc:
+			alive[ev.AllocID] = *ev
+		case event.Free:
+			delete(alive, ev.AllocID)
+		}
+	})
+	return byID(alive), err
+}
+
+func byID(alive map[uint64]event.Event) []event.Event {
+	return slices.SortedFunc(maps.Values(alive), func(a, b event.Event) int { return cmp.Compare(a.AllocID, b.AllocID) })
 }

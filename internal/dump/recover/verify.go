@@ -18,7 +18,10 @@ import (
 	"memscope/internal/output"
 )
 
-const dumpPattern = "device_*/dump/memscope_dump_*.csv"
+const (
+	dumpPattern = "device_*/dump/memscope_dump_*.csv"
+	dbPattern   = "device_*/dump/memscope_dump_*.db"
+)
 
 // verify looks whether the rendering can go on from the checkpoint without losing a row that is in a file: the spool is whole from
 // there on, and every row that will be cut off is of an event in it. Without a checkpoint that can be read, the whole spool has
@@ -42,6 +45,9 @@ func verify(done *Project, root *os.Root, r *spool.Reader, force bool) (existing
 	}
 	if c.Over {
 		return nil, nil
+	}
+	if r.Meta().DB { // each is written anew, from the first event on
+		return databases(root)
 	}
 	if err := safe(root, c); err != nil {
 		return nil, err
@@ -121,6 +127,31 @@ func (v *verifier) unknown() (map[int32]string, error) {
 		default:
 			existing[device] = name
 		}
+	}
+	return existing, nil
+}
+
+// databases lists the databases of an unfinished dump, by device.
+func databases(root *os.Root) (map[int32]string, error) {
+	names, err := fs.Glob(root.FS(), dbPattern)
+	if err != nil {
+		return nil, err
+	}
+	existing := make(map[int32]string)
+	for _, name := range names {
+		device, ours := deviceOf(name)
+		if !ours {
+			continue
+		}
+		if existing[device] != "" {
+			return nil, fmt.Errorf("%s and %s are both dumps of one device, and nothing says which to write anew; move one away", existing[device], name)
+		}
+		f, err := output.OpenRegular(root, name, os.O_RDWR)
+		if err != nil {
+			return nil, err
+		}
+		f.Close()
+		existing[device] = name
 	}
 	return existing, nil
 }

@@ -40,6 +40,12 @@ func (r *Renderer) save() error {
 	if err := r.shared.flush(); err != nil {
 		return r.stop(err)
 	}
+	if r.opt.Whole && !r.over {
+		for _, f := range r.files {
+			f.listed = true
+		}
+		return nil
+	}
 	c := Checkpoint{Pos: r.pos, Done: r.done, Next: r.next, Last: r.last, Shared: r.shared.end, Over: r.over}
 	for _, f := range r.files {
 		c.Files = append(c.Files, CheckpointFile{f.device, f.Name(), f.Size(), f.fresh})

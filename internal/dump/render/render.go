@@ -30,6 +30,8 @@ type Format interface {
 	Size() int64
 	// Name is the file's path relative to the project directory.
 	Name() string
+	// Finish completes the file after the last Flush; no row follows. After an error it may be tried again.
+	Finish() error
 	// Close closes the file without flushing.
 	Close() error
 }
@@ -47,6 +49,8 @@ type Options struct {
 	Log Logger // may be nil
 	// Existing names files, by device, that are written anew when the device has its first row, in place of a new file.
 	Existing map[int32]string
+	// Whole says that the files cannot be continued by a recovery but only be written anew: the spool stays until all rows are written.
+	Whole bool
 	// Force goes on over damage: what cannot be read is passed over, and a file that is missing is begun again.
 	Force bool
 	// Closing, if set, is called by Finish when every event has its row in a file. Events that it emits become rows too. last
@@ -182,6 +186,11 @@ func (r *Renderer) complete() error {
 			err = r.opt.Closing(r.names(), r.last, r.emit)
 			if err == nil {
 				err = r.flush()
+			}
+		}
+		for _, f := range r.files {
+			if err == nil {
+				err = f.Finish()
 			}
 		}
 		if err == nil { // from here on the spool can go, and a death on the way does not bring the rows back

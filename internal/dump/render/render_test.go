@@ -29,10 +29,11 @@ func (m *memory) Row(ev *event.Event, id uint64) error {
 	m.rows = append(m.rows, numbered{*ev, id})
 	return nil
 }
-func (m *memory) Flush() error { return nil }
-func (m *memory) Size() int64  { return int64(len(m.rows)) }
-func (m *memory) Name() string { return fmt.Sprint("device ", m.device) }
-func (m *memory) Close() error { return nil }
+func (m *memory) Flush() error  { return nil }
+func (m *memory) Size() int64   { return int64(len(m.rows)) }
+func (m *memory) Name() string  { return fmt.Sprint("device ", m.device) }
+func (m *memory) Finish() error { return nil }
+func (m *memory) Close() error  { return nil }
 
 // shelf opens memories.
 type shelf struct {

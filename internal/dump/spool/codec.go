@@ -35,8 +35,8 @@ const (
 )
 
 const (
-	// MaxName is the number of bytes of a name, an owner, and attributes that are kept.
-	MaxName = 16 << 10
+	// MaxName is the number of bytes that are kept of a name, an owner, and attributes; all three fit into a block.
+	MaxName = 8 << 10
 	// maxFields bounds an encoded event without its texts: 4 bytes, 4 more single bytes, and 18 varints.
 	maxFields = 4 + 4 + 18*binary.MaxVarintLen64
 	poolShift = 4

@@ -8,7 +8,7 @@
 // A segment is a header and then blocks. Everything is little-endian.
 //
 //	segment header, 64 bytes: "msmspool"; version u32; CRC-32C u32 of what follows; position u64; pid u64; start stamp i64;
-//	                          flags u64 (1: Paired); zeros
+//	                          flags u64 (1: Paired, 2: DB); zeros
 //	block: payload bytes u32; CRC-32C u32 of the payload; encoded events
 //
 // The checksum and the length find the end of what was written whole when a process or a machine dies: a block is there
@@ -43,6 +43,7 @@ type Meta struct {
 	PID    uint64
 	Start  int64 // wall-clock ns
 	Paired bool  // MALLOC and FREE are both in it, so a block without a FREE is alive
+	DB     bool  // the rendering is into databases
 	// SegmentBytes is the size at which a new segment begins; 0 means DefaultSegmentBytes. It is not stored.
 	SegmentBytes int64
 }
@@ -149,7 +150,10 @@ func (m *Meta) header(at Pos) []byte {
 	le.PutUint64(b[24:], m.PID)
 	le.PutUint64(b[32:], uint64(m.Start))
 	if m.Paired {
-		b[40] = 1
+		b[40] |= 1
+	}
+	if m.DB {
+		b[40] |= 2
 	}
 	le.PutUint32(b[12:], crc32.Checksum(b[16:], castagnoli))
 	return b
@@ -165,5 +169,5 @@ func parseHeader(b []byte, at Pos) (Meta, error) {
 	case le.Uint32(b[12:]) != crc32.Checksum(b[16:segmentHeader], castagnoli) || Pos(le.Uint64(b[16:])) != at:
 		return Meta{}, errors.New("damaged spool segment header")
 	}
-	return Meta{PID: le.Uint64(b[24:]), Start: int64(le.Uint64(b[32:])), Paired: b[40]&1 != 0}, nil
+	return Meta{PID: le.Uint64(b[24:]), Start: int64(le.Uint64(b[32:])), Paired: b[40]&1 != 0, DB: b[40]&2 != 0}, nil
 }
