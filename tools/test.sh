@@ -83,6 +83,7 @@ run_cmocka vnpu-tsan make --no-print-directory vnpu-test SANITIZE=thread
 run_go unit -cover -coverpkg=memscope/internal/... $("$go" list ./... | grep -v /test/) -args -test.gocoverdir="$coverage/unit"
 run smoke-tree tools/cover-tree.sh build/cover
 MSMEMSCOPE_BUILD=$PWD/build/cover GOCOVERDIR=$coverage/smoke SMOKE_LEVEL=1 run_go smoke -timeout 20m ./test/smoke/...
+MSMEMSCOPE_BUILD=$PWD/build/cover GOCOVERDIR=$coverage/smoke run_go guide ./test/guide
 run aarch64 tools/test-aarch64.sh
 run go-coverage go_gate 85
 run_cmocka native-coverage make --no-print-directory native-cov
