@@ -13,7 +13,7 @@ func main() { os.Exit(run()) }
 
 func run() int {
 	if os.Args[0] == session.ProcessName {
-		return session.Main()
+		return session.Main(cli.API, os.Args[1:])
 	}
 	program := cli.Program{
 		Stdout: os.Stdout, Stderr: os.Stderr, Dir: os.Getwd, Run: launch.Run, Recover: recoverDump,

@@ -87,7 +87,7 @@ func record(p *wiretest.Producer) {
 
 func TestMain(m *testing.M) {
 	if os.Args[0] == session.ProcessName {
-		os.Exit(session.Main())
+		os.Exit(session.Main(nil, nil))
 	}
 	role := os.Getenv(envRole)
 	switch {

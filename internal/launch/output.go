@@ -53,12 +53,7 @@ func (p *printer) print() {
 		}
 	}
 	fmt.Fprint(os.Stdout, p.report)
-	if p.done.Stored > 0 {
-		fmt.Fprintln(os.Stdout, "[msmemscope] Info: Fflush temporary cache events to file!")
-	}
-	if n := p.done.Living; n > 0 {
-		fmt.Fprintf(os.Stdout, "[msmemscope] Info: %d process(es) of the program live on; their recording goes on in the background.\n", n)
-	}
+	fmt.Fprint(os.Stdout, p.done.Lines())
 }
 
 // progress is a line on the terminal, for a rest that takes longer than a moment. It is ours because the usual library brings

@@ -29,6 +29,7 @@ const (
 // runs it, apart from what is marked.
 type client struct {
 	session *session
+	cfg     config.Config // of this process, which may change it: see configure
 	proc    *process
 	pid     uint64 // as the process sees itself
 	name    string // of the process, for the user
@@ -44,7 +45,8 @@ type client struct {
 	dump    dump
 	ev      event.Event
 
-	replaced atomic.Bool // from outside: the process has executed another program
+	replaced atomic.Bool // from outside: the process has executed another program, or says that it ends
+	asks     chan func() // from outside: work between two records, see ask.go
 
 	stuckPos   uint64
 	stuckTID   uint32
@@ -56,23 +58,42 @@ type client struct {
 	begun  time.Time
 	events uint64 // rows, also those that the user does not want
 
+	configured bool // by the process itself
+
 	collected bool          // something was recorded
 	report    bytes.Buffer  // valid after done
 	done      chan struct{} // closed when everything is written
+
+	wake *time.Timer
 }
 
 func newClient(s *session, proc *process, pid uint64, ring *wire.Ring) *client {
 	c := &client{
 		session: s, proc: proc, pid: pid, name: proc.name(), tasks: pid == uint64(proc.pid), ring: ring,
 		reader: wire.NewReader(ring), decoder: newDecoder(s.offset, pid), begun: time.Now(), done: make(chan struct{}),
+		asks: make(chan func()), wake: time.NewTimer(0),
 	}
-	c.dump = dump{session: s, log: &c.log, pid: pid, start: monotonic() + s.offset}
+	c.dump = dump{session: s, cfg: &c.cfg, log: &c.log, pid: pid, start: monotonic() + s.offset}
 	c.ledger = ledger.New(c.row)
-	for pool := range c.ledger.DropUnmatched { // a free does not say of which card it is; the filter let it pass
-		c.ledger.DropUnmatched[pool] = event.Pool(pool) == event.HAL || !s.cfg.AllNPU
-	}
-	c.set = analysis.NewSet(analysis.Env{Ledger: c.ledger, Log: &c.log, Config: s.cfg}, all.Registrations()...)
+	c.configure(s.cfg)
 	return c
+}
+
+// configure makes cfg the options of this client. When that changes what is analysed, the analyses begin anew, after they have
+// reported.
+func (c *client) configure(cfg *config.Config) {
+	again := c.set == nil || c.cfg.Analysis != cfg.Analysis || c.cfg.Events != cfg.Events || len(c.cfg.Steps) != len(cfg.Steps)
+	c.cfg = *cfg
+	for pool := range c.ledger.DropUnmatched { // a free does not say of which card it is; the filter let it pass
+		c.ledger.DropUnmatched[pool] = event.Pool(pool) == event.HAL || !cfg.AllNPU
+	}
+	if !again {
+		return
+	}
+	if c.set != nil && c.collected {
+		c.set.Report(&c.report)
+	}
+	c.set = analysis.NewSet(analysis.Env{Ledger: c.ledger, Log: &c.log, Config: &c.cfg}, all.Registrations()...)
 }
 
 // run takes what the process records, until it is gone, and finishes its files. A failure of ours ends this client only.
@@ -83,6 +104,11 @@ func (c *client) run() {
 		status, moved := c.turn()
 		switch {
 		case status == wire.Ready || moved && c.reader.Waiters() > 0:
+			select {
+			case work := <-c.asks:
+				work()
+			default:
+			}
 			continue // there is more, or somebody is in need of it
 		case moved: // let some events gather: a turn for each would cost the target's cores more than the events do
 			idle = idleLeast
@@ -95,10 +121,20 @@ func (c *client) run() {
 		case status == wire.Broken:
 			c.overwritten()
 		}
-		time.Sleep(idle)
+		c.wait(idle)
 		if !moved {
 			idle = min(2*idle, idleMost)
 		}
+	}
+}
+
+// wait lets a while pass, or does what is asked for.
+func (c *client) wait(while time.Duration) {
+	c.wake.Reset(while)
+	select {
+	case <-c.wake.C:
+	case work := <-c.asks:
+		work()
 	}
 }
 
@@ -163,7 +199,7 @@ func (c *client) row(ev *event.Event, b *ledger.Block) {
 	}
 	c.events++
 	c.set.Dispatch(ev, b)
-	if wanted(c.session.cfg.DumpEvents, ev.Kind) {
+	if wanted(c.cfg.DumpEvents, ev.Kind) {
 		c.dump.append(ev)
 	}
 }
@@ -244,7 +280,7 @@ func (c *client) finish() {
 	c.tellLosses()
 	if c.collected {
 		c.set.Report(&c.report)
-	} else {
+	} else if !c.session.alone {
 		c.session.talk.line(fmt.Sprintf("[msmemscope] Warn: process %d used the stack, but nothing was recorded: %s.", c.pid, c.whyNothing()))
 	}
 	c.ledger, c.set, c.decoder = nil, nil, nil // what lives may be much, and the rendering may take long
@@ -281,7 +317,7 @@ func (c *client) rescue() {
 
 // whyNothing guesses from the options why no event became a row.
 func (c *client) whyNothing() string {
-	if c.session.cfg.Mode == config.Deferred {
+	if c.cfg.Mode == config.Deferred {
 		return "--collect-mode=deferred waits for a start, which never came"
 	}
 	return "none of its events is of the kinds and cards that the options select"

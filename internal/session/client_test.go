@@ -29,7 +29,7 @@ func handDriven(t testing.TB, proc *process, size uint64) (*client, *wiretest.Pr
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newClient(newSession(&cfg, nil, io.Discard, os.Getpid()), proc, uint64(proc.pid), ring), &wiretest.Producer{Ring: ring}
+	return newClient(newSession(&cfg, nil, nil, io.Discard, os.Getpid()), proc, uint64(proc.pid), ring), &wiretest.Producer{Ring: ring}
 }
 
 // sleeper is a process that does nothing.

@@ -1,6 +1,10 @@
 package session
 
-import "memscope/internal/config"
+import (
+	"fmt"
+
+	"memscope/internal/config"
+)
 
 // ProcessName is argv[0] of a collector: the program is one binary, and main looks at this.
 const ProcessName = "msmemscope-collector"
@@ -44,4 +48,16 @@ type Done struct {
 	Collected int // processes of which something was recorded
 	Stored    int // of these, those of which something is on disk
 	Living    int // processes for which the collector goes on
+}
+
+// Lines is what the user hears last.
+func (d Done) Lines() string {
+	var text string
+	if d.Stored > 0 {
+		text += flushNotice + "\n"
+	}
+	if d.Living > 0 {
+		text += fmt.Sprintf("[msmemscope] Info: %d process(es) of the program live on; their recording goes on in the background.\n", d.Living)
+	}
+	return text
 }

@@ -16,6 +16,7 @@ import (
 // dump is the files of one client. Nothing exists before open. A write error ends the writing, not the collection.
 type dump struct {
 	session *session
+	cfg     *config.Config // of the client
 	log     *log
 	pid     uint64
 	start   int64 // wall-clock ns
@@ -33,7 +34,7 @@ type dump struct {
 
 // open makes the project directory and what is in it.
 func (d *dump) open() {
-	cfg := d.session.cfg
+	cfg := d.cfg
 	var err error
 	if d.project, err = output.Create(cfg.OutputPath, int(d.pid), d.session.talk.line); err != nil {
 		d.fail(err)
@@ -65,6 +66,16 @@ func (d *dump) open() {
 		opener = dbfile.Opener(d.project)
 	}
 	d.renderer.Store(render.New(reader, opener, render.Options{Log: d.log, Whole: cfg.Format == config.DB}))
+}
+
+// reconfigured notes that the options have changed.
+func (d *dump) reconfigured() {
+	if d.project == nil {
+		return
+	}
+	if err := d.project.WriteConfig(d.cfg); err != nil {
+		d.log.Logf(config.Error, "config.json: %v", err)
+	}
 }
 
 // append stores an event that becomes a row.

@@ -70,7 +70,7 @@ func startRunUnder(t testing.TB, cfg config.Config, launcher int) *run {
 	}
 	reader, writer := io.Pipe()
 	r := &run{
-		t: t, name: name, output: cfg.OutputPath, session: newSession(&cfg, listener, writer, launcher),
+		t: t, name: name, output: cfg.OutputPath, session: newSession(&cfg, nil, listener, writer, launcher),
 		finish: make(chan struct{}, 1), ended: make(chan struct{}), read: make(chan struct{}),
 	}
 	go r.listen(reader)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,14 +18,22 @@ import (
 const collectorGC = 50
 
 // Main is the collector process. It returns the status to exit with; what it has to complain about goes to standard error.
-func Main() int {
+// words are its arguments: none when a launcher has started it, the process id of the program that has started it otherwise.
+func Main(options Options, words []string) int {
 	// The launcher may die at any time; then nobody reads what we write. A hang-up or an interrupt is meant for the target.
 	signal.Ignore(unix.SIGPIPE, unix.SIGHUP, unix.SIGINT, unix.SIGTERM)
 	growFiles()
 	unix.Umask(0o027)
 	debug.SetGCPercent(collectorGC)
 	_ = os.WriteFile("/proc/self/comm", []byte(ProcessName), 0) // for ps; cut to 15 bytes by the kernel
-	if err := serve(os.NewFile(ListenerFD, "session socket"), ControlFD); err != nil {
+	socket := os.NewFile(ListenerFD, "session socket")
+	var err error
+	if len(words) > 0 {
+		err = serveAlone(socket, options, words[0])
+	} else {
+		err = serve(socket, options, ControlFD)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -42,16 +51,47 @@ func growFiles() {
 	}
 }
 
-// serve runs the session on a listening socket for the launcher at the other end of control, a descriptor.
-func serve(socket *os.File, controlFD int) error {
+// listen makes the session socket, which this process has inherited, a listener.
+func listen(socket *os.File) (*net.UnixListener, error) {
 	l, err := net.FileListener(socket)
 	if err != nil {
-		return fmt.Errorf("session socket: %w", err)
+		return nil, fmt.Errorf("session socket: %w", err)
 	}
 	socket.Close()
 	listener, ok := l.(*net.UnixListener)
 	if !ok {
-		return errors.New("the session socket is no Unix socket")
+		return nil, errors.New("the session socket is no Unix socket")
+	}
+	return listener, nil
+}
+
+// serveAlone runs the session of a program, a process id, that has started this process in its own working directory.
+func serveAlone(socket *os.File, options Options, program string) error {
+	listener, err := listen(socket)
+	if err != nil {
+		return err
+	}
+	pid, err := strconv.Atoi(program)
+	if err != nil {
+		return err
+	}
+	dir, _ := os.Getwd() // what is said of an empty one is said when it is needed
+	if err := os.Chdir("/"); err != nil {
+		return err
+	}
+	cfg, _, err := options(dir, nil, false)
+	if err != nil {
+		return err
+	}
+	newSession(&cfg, options, listener, nil, pid).runAlone()
+	return nil
+}
+
+// serve runs the session on a listening socket for the launcher at the other end of control, a descriptor.
+func serve(socket *os.File, options Options, controlFD int) error {
+	listener, err := listen(socket)
+	if err != nil {
+		return err
 	}
 	if err := unix.SetNonblock(controlFD, true); err != nil { // waiting for it takes no thread then
 		return fmt.Errorf("control: %w", err)
@@ -76,6 +116,6 @@ func serve(socket *os.File, controlFD int) error {
 			}
 		}
 	}()
-	newSession(first.Config, listener, control, first.Launcher).run(finish)
+	newSession(first.Config, options, listener, control, first.Launcher).run(finish)
 	return nil
 }

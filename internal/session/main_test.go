@@ -25,7 +25,7 @@ func serveHere(t *testing.T, listener interface{ File() (*os.File, error) }) (co
 		t.Fatal(err)
 	}
 	result = make(chan error, 1)
-	go func() { result <- serve(socket, fds[1]) }()
+	go func() { result <- serve(socket, nil, fds[1]) }()
 	control = os.NewFile(uintptr(fds[0]), "control")
 	t.Cleanup(func() { control.Close() })
 	return control, result

@@ -36,7 +36,9 @@ type session struct {
 	offset   int64 // from CLOCK_MONOTONIC to ns since the epoch
 	budget   *budget
 	talk     *talk
-	launcher int // process id
+	launcher int  // process id; of the program itself when alone
+	alone    bool // no launcher: the program has started this collector and asks for what there is to say
+	options  Options
 
 	strangers atomic.Int32 // processes of other users that were turned away
 
@@ -49,10 +51,11 @@ type session struct {
 }
 
 // newSession makes a run that talks to its launcher, a process, through control.
-func newSession(cfg *config.Config, listener *net.UnixListener, control io.Writer, launcher int) *session {
+// Without control it is alone.
+func newSession(cfg *config.Config, options Options, listener *net.UnixListener, control io.Writer, launcher int) *session {
 	return &session{
-		cfg: cfg, listener: listener, offset: wallOffset(), budget: newBudget(), talk: newTalk(control), launcher: launcher,
-		live: map[int]*client{}, changed: make(chan struct{}, 1),
+		cfg: cfg, options: options, listener: listener, offset: wallOffset(), budget: newBudget(), talk: newTalk(control), launcher: launcher,
+		alone: control == nil, live: map[int]*client{}, changed: make(chan struct{}, 1),
 	}
 }
 
@@ -68,6 +71,18 @@ func (s *session) run(finish <-chan struct{}) {
 		<-s.changed
 	}
 	<-s.talk.idle
+}
+
+// runAlone serves a program that has started this collector itself, until that and what it has forked have ended.
+func (s *session) runAlone() {
+	go s.accept()
+	select {
+	case <-s.changed: // the first connection is answered
+	case <-time.After(helloTimeout):
+	}
+	for !s.close() {
+		<-s.changed
+	}
 }
 
 // accept takes connections until the listener is closed.
@@ -107,7 +122,7 @@ func (s *session) greet(conn *net.UnixConn) error {
 	if stranger {
 		timeout = lastMoment
 	}
-	hello, err := wire.ReadHello(conn, timeout)
+	hello, text, err := wire.ReadHello(conn, timeout)
 	switch {
 	case errors.Is(err, wire.ErrNoHello), stranger && err != nil:
 		return nil
@@ -124,6 +139,15 @@ func (s *session) greet(conn *net.UnixConn) error {
 		}
 		return nil
 	}
+	if hello.Ask != wire.Join {
+		s.answer(conn, int(cred.Pid), hello.Ask, text)
+		return nil
+	}
+	cfg, err := s.inherited(text)
+	if err != nil {
+		_ = wire.Refuse(conn, wire.RefusedOptions)
+		return fmt.Errorf("process %d: %w", hello.Pid, err)
+	}
 	proc, err := watch(int(cred.Pid))
 	if err != nil {
 		_ = wire.Refuse(conn, wire.RefusedClosing)
@@ -135,18 +159,19 @@ func (s *session) greet(conn *net.UnixConn) error {
 		_ = wire.Refuse(conn, wire.RefusedMemory)
 		return fmt.Errorf("process %d: %w", hello.Pid, err)
 	}
-	if s.cfg.Mode == config.Immediate {
+	if hello.Tracing == wire.TracingOn || hello.Tracing == wire.TracingDefault && cfg.Mode == config.Immediate {
 		ring.Header().Tracing = 1
 	}
 	ring.Beat()
 	c := newClient(s, proc, uint64(uint32(hello.Pid)), ring)
+	c.configure(cfg)
 	if !s.admit(c) {
 		proc.close()
 		_ = wire.Refuse(conn, wire.RefusedClosing)
 		return s.budget.give(ring)
 	}
 	// A client that does not read the welcome has died; its pipeline sees that.
-	_ = ring.Welcome(conn, s.wireConfig())
+	_ = ring.Welcome(conn, s.wireConfig(cfg))
 	ring.CloseFile()
 	go c.run()
 	go func() {
@@ -230,7 +255,16 @@ func (s *session) conclude() {
 			}
 		}
 	}
-	done := Done{Living: len(living)}
+	report, done := summary(ended, len(living))
+	if report != "" {
+		s.talk.say(Message{Report: report})
+	}
+	s.talk.say(Message{Done: &done})
+}
+
+// summary is what there is to say of clients that are done.
+func summary(ended []*client, living int) (report string, done Done) {
+	done.Living = living
 	for _, c := range ended {
 		if c.collected {
 			done.Collected++
@@ -244,11 +278,11 @@ func (s *session) conclude() {
 			continue
 		}
 		if done.Collected > 1 {
-			s.talk.say(Message{Report: fmt.Sprintf("====== Process %d (%s) ======\n", c.pid, c.name)})
+			report += fmt.Sprintf("====== Process %d (%s) ======\n", c.pid, c.name)
 		}
-		s.talk.say(Message{Report: c.report.String()})
+		report += c.report.String()
 	}
-	s.talk.say(Message{Done: &done})
+	return report, done
 }
 
 // partition splits the clients into those whose program has ended and those that live.
@@ -275,8 +309,8 @@ func progress(clients []*client) *Progress {
 	return &sum
 }
 
-// wireConfig is what the target has to know of the options.
-func (s *session) wireConfig() wire.Config {
+// wireConfig is what a target has to know of its options.
+func (s *session) wireConfig(cfg *config.Config) wire.Config {
 	bit := func(b bool) uint8 {
 		if b {
 			return 1
@@ -284,14 +318,14 @@ func (s *session) wireConfig() wire.Config {
 		return 0
 	}
 	w := wire.Config{
-		Events: uint32(s.cfg.Events), Level: uint32(s.cfg.Level), Npu_slots: s.cfg.NPUSlots, All_npu: bit(s.cfg.AllNPU),
-		Cpu: bit(s.cfg.CPU), Log_level: uint8(s.cfg.LogLevel), Launched: 1,
+		Events: uint32(cfg.Events), Level: uint32(cfg.Level), Npu_slots: cfg.NPUSlots, All_npu: bit(cfg.AllNPU),
+		Cpu: bit(cfg.CPU), Log_level: uint8(cfg.LogLevel), Launched: bit(!s.alone),
 	}
-	if s.cfg.CStack {
-		w.C_stack_depth = uint32(s.cfg.CStackDepth)
+	if cfg.CStack {
+		w.C_stack_depth = uint32(cfg.CStackDepth)
 	}
-	if s.cfg.PyStack {
-		w.Py_stack_depth = uint32(s.cfg.PyStackDepth)
+	if cfg.PyStack {
+		w.Py_stack_depth = uint32(cfg.PyStackDepth)
 	}
 	return w
 }

@@ -6,18 +6,26 @@ import (
 	"sync"
 )
 
-// talk sends messages to the launcher without ever waiting for it: a stopped launcher must not stop the collection.
+// talk sends messages to the launcher without ever waiting for it: a stopped launcher must not stop the collection. Without a launcher
+// lines are kept until somebody takes them.
 type talk struct {
 	mu    sync.Mutex
 	ready *sync.Cond
 	queue []Message
 	done  bool
+	kept  bool          // nobody sends
 	idle  chan struct{} // closed when everything is sent, after close
 }
 
+// mostKept bounds the lines that wait for somebody to take them.
+const mostKept = 10000
+
 func newTalk(w io.Writer) *talk {
-	t := &talk{idle: make(chan struct{})}
+	t := &talk{idle: make(chan struct{}), kept: w == nil}
 	t.ready = sync.NewCond(&t.mu)
+	if t.kept {
+		return t
+	}
 	go t.send(json.NewEncoder(w))
 	return t
 }
@@ -26,10 +34,24 @@ func newTalk(w io.Writer) *talk {
 func (t *talk) say(m Message) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.done {
+	if !t.done && !(t.kept && len(t.queue) >= mostKept) {
 		t.queue = append(t.queue, m)
 		t.ready.Signal()
 	}
+}
+
+// take returns the lines that are kept, and forgets them.
+func (t *talk) take() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var lines []string
+	if t.kept {
+		for _, m := range t.queue {
+			lines = append(lines, m.Line)
+		}
+		t.queue = nil
+	}
+	return lines
 }
 
 // line says a line for the user.

@@ -17,24 +17,26 @@ var ErrNoHello = errors.New("no hello")
 // ErrVersion means that the peer speaks another version of this protocol.
 var ErrVersion = errors.New("another wire version")
 
-// ReadHello receives the hello of a new client, waiting at most timeout.
-func ReadHello(conn *net.UnixConn, timeout time.Duration) (Hello, error) {
-	var h Hello
+// ReadHello receives what a process asks for, and the text that comes with it, waiting at most timeout.
+func ReadHello(conn *net.UnixConn, timeout time.Duration) (h Hello, text string, err error) {
 	if err := conn.SetReadDeadline(time.Now().Add(timeout)); err != nil {
-		return h, err
+		return h, "", err
 	}
-	n, err := conn.Read(bytesOf(&h))
+	const head = int(unsafe.Sizeof(h))
+	message := make([]byte, head+AskMax)
+	n, err := conn.Read(message)
+	copy(bytesOf(&h), message[:min(n, head)])
 	switch {
 	case n == 0 && (err == nil || err == io.EOF || errors.Is(err, unix.ECONNRESET)):
-		return h, ErrNoHello
+		return h, "", ErrNoHello
 	case err != nil:
-		return h, err
-	case n < int(unsafe.Sizeof(h)) || h.Magic != Magic:
-		return h, fmt.Errorf("%d bytes that are no hello", n)
+		return h, "", err
+	case n < head || h.Magic != Magic:
+		return h, "", fmt.Errorf("%d bytes that are no hello", n)
 	case h.Version != Version:
-		return h, fmt.Errorf("%w: %d, not %d", ErrVersion, h.Version, Version)
+		return h, "", fmt.Errorf("%w: %d, not %d", ErrVersion, h.Version, Version)
 	}
-	return h, nil
+	return h, string(message[head:n]), nil
 }
 
 // Welcome answers a hello with a ring.
@@ -49,6 +51,26 @@ func Refuse(conn *net.UnixConn, answer uint32) error {
 	w := Welcome{Magic: Magic, Version: Version, Answer: answer}
 	_, err := conn.Write(bytesOf(&w))
 	return err
+}
+
+// Answer is the first message to a client that asks for something.
+func Answer(conn *net.UnixConn, answer uint32, config Config) error {
+	w := Welcome{Magic: Magic, Version: Version, Answer: answer, Config: config}
+	_, err := conn.Write(bytesOf(&w))
+	return err
+}
+
+// Say sends text to a client that has been answered, in as many messages as it takes; how is SayOut, SayError or SayWait.
+func Say(conn *net.UnixConn, how byte, text string) error {
+	const most = 8 << 10 // bytes; the agent reads messages of this size
+	for first := true; first || text != ""; first = false {
+		n := min(len(text), most-1)
+		if _, err := conn.Write(append([]byte{how}, text[:n]...)); err != nil {
+			return err
+		}
+		text = text[n:]
+	}
+	return nil
 }
 
 func bytesOf[T any](v *T) []byte {

@@ -43,7 +43,7 @@ func TestWelcome(t *testing.T) {
 	defer ring.Close()
 	hellos := make(chan wire.Hello, 1)
 	name := listen(t, func(conn *net.UnixConn) {
-		hello, err := wire.ReadHello(conn, time.Second)
+		hello, _, err := wire.ReadHello(conn, time.Second)
 		if err != nil {
 			t.Error(err)
 		}
@@ -81,7 +81,7 @@ func TestWelcome(t *testing.T) {
 func TestReadHelloErrors(t *testing.T) {
 	results := make(chan error, 1)
 	name := listen(t, func(conn *net.UnixConn) {
-		_, err := wire.ReadHello(conn, 50*time.Millisecond)
+		_, _, err := wire.ReadHello(conn, 50*time.Millisecond)
 		if errors.Is(err, wire.ErrVersion) {
 			_ = wire.Refuse(conn, wire.RefusedVersion)
 		}

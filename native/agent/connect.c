@@ -4,6 +4,8 @@
 #include "state.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,6 +16,15 @@
 /* Kept from the first event on: the target may change its environment, and its children come back here. */
 static struct sockaddr_un session;
 static socklen_t session_length;
+static bool own; /* the session is of our own making, or our parent's */
+
+static void name_session(const char *name, size_t length)
+{
+    session.sun_family = AF_UNIX;
+    session.sun_path[0] = 0; /* abstract */
+    memcpy(session.sun_path + 1, name, length);
+    session_length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
+}
 
 static bool find_session(void)
 {
@@ -21,11 +32,33 @@ static bool find_session(void)
     size_t length = name ? strlen(name) : 0;
     if (length == 0 || length > sizeof session.sun_path - 1)
         return false;
-    session.sun_family = AF_UNIX;
-    session.sun_path[0] = 0; /* abstract */
-    memcpy(session.sun_path + 1, name, length);
-    session_length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
+    name_session(name, length);
     return true;
+}
+
+/* Makes a session and starts its collector: `source msmemscope --load-api-env` has told where the tool is. */
+static bool make_session(void)
+{
+    const char *libraries = getenv("MSMEMSCOPE_LIB_PATH");
+    char path[PATH_MAX], name[64];
+    unsigned char random[12];
+    if (!libraries || (size_t)snprintf(path, sizeof path, "%s/../bin/msmemscope.bin", libraries) >= sizeof path)
+        return false;
+    if (syscall(SYS_getrandom, random, sizeof random, 0) != sizeof random) { /* Linux before 3.17 */
+        int64_t now = now_ns();
+        memcpy(random, &now, sizeof now);
+    }
+    int length = snprintf(name, sizeof name, "msmemscope-%d-", (int)getpid());
+    for (size_t i = 0; i < sizeof random; i++)
+        length += snprintf(name + length, sizeof name - (size_t)length, "%02x", random[i]);
+    name_session(name, (size_t)length);
+    int listener = (int)syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (listener < 0)
+        return false;
+    own = syscall(SYS_bind, listener, &session, session_length) == 0 && syscall(SYS_listen, listener, 4096) == 0 &&
+          start_collector(path, listener);
+    syscall(SYS_close, listener);
+    return own;
 }
 
 /* A connected socket, or -1 with errno. */
@@ -57,13 +90,24 @@ static bool trusted(int fd)
            (peer.uid == geteuid() || peer.uid == 0);
 }
 
+/* Sends the hello. */
+static bool greet(int fd, int64_t deadline, enum ms_ask what, const char *text, size_t length)
+{
+    struct ms_hello hello = {
+        .magic = MS_WIRE_MAGIC, .version = MS_WIRE_VERSION, .pid = getpid(), .ask = what, .tracing = agent.inherited};
+    struct iovec parts[] = {{&hello, sizeof hello}, {(void *)text, length}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = length ? 2 : 1};
+    while (syscall(SYS_sendmsg, fd, &message, MSG_NOSIGNAL) < 0)
+        if (errno != EINTR || now_ns() > deadline)
+            return false;
+    return true;
+}
+
 /* Sends hello, receives welcome. Returns the ring's descriptor, or -1. */
 static int exchange(int fd, int64_t deadline, struct ms_welcome *welcome)
 {
-    struct ms_hello hello = {.magic = MS_WIRE_MAGIC, .version = MS_WIRE_VERSION, .pid = getpid()};
-    while (syscall(SYS_sendto, fd, &hello, sizeof hello, MSG_NOSIGNAL, NULL, 0) < 0)
-        if (errno != EINTR || now_ns() > deadline)
-            return -1;
+    if (!greet(fd, deadline, MS_JOIN, agent.options, agent.options_length))
+        return -1;
 
     union {
         struct cmsghdr header;
@@ -132,13 +176,23 @@ static void set_modes(uint32_t events)
     agent.mode[MS_TRACE][0] = MS_SKIP;
 }
 
+/* A connection to the session that there is, or to one that is made for it; -1 when nobody collects for us. */
+static int reach(int64_t deadline)
+{
+    if (find_session())
+        return dial(0, deadline);
+    int fd = own ? dial(0, deadline) : -1; /* our parent's, while that has not ended */
+    return fd >= 0 || !make_session() ? fd : dial(0, deadline);
+}
+
 bool connect_collector(void)
 {
     int64_t deadline = now_ns() + (int64_t)HANDSHAKE_MS * NS_PER_MS;
     struct ms_welcome welcome;
-    int fd, memory = -1;
+    int memory = -1;
     bool ok = false;
-    if (!find_session() || (fd = dial(0, deadline)) < 0)
+    int fd = reach(deadline);
+    if (fd < 0)
         return false;
     if (trusted(fd))
         memory = exchange(fd, deadline, &welcome);
@@ -148,13 +202,36 @@ bool connect_collector(void)
         syscall(SYS_close, memory);
     }
     if (ok) {
-        agent.config = welcome.config;
         agent.generation++;
         know_thread();
-        set_modes(welcome.config.events);
+        take_options(&welcome.config, agent.options, agent.options_length);
         read_visible_devices();
     }
     return ok;
+}
+
+void take_options(const struct ms_config *config, const char *options, size_t length)
+{
+    agent.config = *config;
+    set_modes(config->events);
+    if (options != agent.options) {
+        agent.options_length = (uint32_t)length;
+        memcpy(agent.options, options, length);
+    }
+}
+
+int ask_collector(enum ms_ask what, const char *text, size_t length)
+{
+    int64_t deadline = now_ns() + (int64_t)PATIENCE_MS * NS_PER_MS;
+    int fd = dial(0, deadline);
+    if (fd < 0)
+        return -1;
+    struct timeval limit = {PATIENCE_MS / 1000, PATIENCE_MS % 1000 * 1000};
+    syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    if (trusted(fd) && greet(fd, deadline, what, text, length))
+        return fd;
+    syscall(SYS_close, fd);
+    return -1;
 }
 
 /* Only a refusal is proof of death: a stopped collector's backlog still accepts, and a full one says EAGAIN. */

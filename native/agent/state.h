@@ -50,6 +50,10 @@ struct agent {
     uint32_t generation; /* counts connections; a thread of an older one has a stale tid */
     uint8_t mode[2][2];  /* enum ms_mode by interest and tracing */
     struct ms_config config;
+    /* What a child by fork goes on with. */
+    uint8_t inherited;        /* enum ms_inherited */
+    uint32_t options_length;  /* bytes */
+    char options[MS_ASK_MAX]; /* as given to ms_config last */
 };
 
 struct thread {
@@ -70,6 +74,11 @@ void say(const char *text); /* to the user, on the target's standard error; chan
 /* connect.c */
 bool connect_collector(void);
 bool collector_lives(void);
+int ask_collector(enum ms_ask what, const char *text, size_t length); /* a connection with the question sent, or -1 */
+void take_options(const struct ms_config *config, const char *options, size_t length);
+
+/* spawn.c */
+bool start_collector(const char *path, int listener); /* a collector in a process of its own, on a listening socket */
 
 /* device.c */
 void read_visible_devices(void);

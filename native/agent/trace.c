@@ -72,6 +72,7 @@ static int steer(bool tracing)
         if (!tracing)
             put_boundary(MS_STOP_TRACE);
     }
+    agent.inherited = tracing ? MS_TRACING_ON : MS_TRACING_OFF;
     __atomic_store_n(steering, 0, __ATOMIC_RELEASE);
     futex_wake_all(steering);
     errno = saved;

@@ -8,6 +8,7 @@
 #ifndef MSMEMSCOPE_H
 #define MSMEMSCOPE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -65,6 +66,18 @@ int ms_label_pop(int level, const char *label);
  * there is none. A block whose row is written already, by ms_stop, stays as it is.
  */
 int ms_label_address(uint64_t address, int level, const char *label);
+
+/*
+ * Sets the options of this process. `options` is `length` bytes, at most 16384: the working directory, for a relative output
+ * path, and then name=value with the names and values of the command line, each part with a NUL byte behind it. What is not given
+ * has its default, except format, output-path and watch, of which the first setting stays.
+ * `reply` gets lines for the user, or after a refusal the reason without a line feed, cut to `room` bytes with a NUL at the end.
+ * Returns 0, 1 when the options are refused and nothing has changed, or -1 as ms_start.
+ */
+int ms_config(const char *options, size_t length, char *reply, size_t room);
+
+/* Returns when everything recorded so far is in the files. `reply` and the result are as those of ms_config. */
+int ms_flush(char *reply, size_t room);
 
 #ifdef __cplusplus
 }

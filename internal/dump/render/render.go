@@ -90,6 +90,7 @@ type Renderer struct {
 	end atomic.Int64 // a spool.Pos: rows of the events below may go out
 
 	wake   chan struct{}
+	syncs  chan chan struct{}
 	finish chan struct{}
 	ended  chan struct{}
 	err    error // of Finish; valid after ended
@@ -117,7 +118,7 @@ type Renderer struct {
 func New(r *spool.Reader, open Opener, opt Options) *Renderer {
 	n := &Renderer{
 		spool: r, open: open, opt: opt, last: math.MinInt64,
-		wake: make(chan struct{}, 1), finish: make(chan struct{}), ended: make(chan struct{}),
+		wake: make(chan struct{}, 1), syncs: make(chan chan struct{}), finish: make(chan struct{}), ended: make(chan struct{}),
 	}
 	r.SkipDamage = opt.Force
 	go n.run()
@@ -130,6 +131,17 @@ func (r *Renderer) Advance(end spool.Pos) {
 	select {
 	case r.wake <- struct{}{}:
 	default:
+	}
+}
+
+// Sync returns when the rows below end are in their files, or never will be.
+func (r *Renderer) Sync(end spool.Pos) {
+	r.Advance(end)
+	done := make(chan struct{})
+	select {
+	case r.syncs <- done:
+		<-done
+	case <-r.ended:
 	}
 }
 
@@ -158,18 +170,35 @@ func (r *Renderer) run() {
 		case <-r.finish:
 			r.err = r.complete()
 			return
+		case done := <-r.syncs:
+			r.catchUp()
+			close(done)
+			continue
 		case <-r.wake:
 		}
-		if r.stuck == nil && r.broken == nil {
-			if err := r.pass(); err != nil {
-				r.logf(config.Error, "rows are no longer written: %v", err)
+		r.catchUp()
+		timer.Reset(pause)
+		for paused := true; paused; {
+			select {
+			case <-timer.C:
+				paused = false
+			case <-r.finish:
+				paused = false
+			case done := <-r.syncs:
+				r.catchUp()
+				close(done)
 			}
 		}
-		timer.Reset(pause)
-		select {
-		case <-timer.C:
-		case <-r.finish:
-		}
+	}
+}
+
+// catchUp writes the rows that may go out, unless that has failed before.
+func (r *Renderer) catchUp() {
+	if r.stuck != nil || r.broken != nil {
+		return
+	}
+	if err := r.pass(); err != nil {
+		r.logf(config.Error, "rows are no longer written: %v", err)
 	}
 }
 
