@@ -6,8 +6,9 @@ ZIGCC ?= .tools/zig/ziglang/zig cc -target $(ARCH)-linux-gnu.2.17
 CC ?= gcc
 
 native_agent := $(wildcard native/agent/*.c)
+native_pyframes := $(wildcard native/pyframes/*.c)
 native_hooks := $(wildcard native/hooks/hal/*.c native/hooks/mstx/*.c native/hooks/kernel/*.c)
-native_headers := $(wildcard native/include/*.h native/agent/*.h native/hooks/*/*.h native/test/*.h)
+native_headers := $(wildcard native/include/*.h native/agent/*.h native/pyframes/*.h native/hooks/*/*.h native/test/*.h)
 
 comma := ,
 NATIVE_CFLAGS := -std=gnu17 -D_GNU_SOURCE -Wall -Wextra -Werror -fvisibility=hidden -Inative/include -Inative/agent
@@ -89,6 +90,15 @@ native-cov: native-cov-build
 	build/native/cov/unit
 	gcovr --root . --filter 'native/(agent|hooks)/' --object-directory build/native/cov --print-summary \
 		--fail-under-line 80 --fail-under-branch 60
+
+# ---- Python frames: what native/pyframes reads against what every Python of this machine says
+build/native/test/libpyframes_probe.so: $(native_pyframes) native/test/pyframes_probe.c $(native_headers) native/native.mk
+	@mkdir -p $(@D)
+	$(CC) $(NATIVE_CFLAGS) -O2 -g -fPIC -shared -o $@ $(native_pyframes) native/test/pyframes_probe.c -ldl
+
+.PHONY: native-pyframes
+native-pyframes: build/native/test/libpyframes_probe.so
+	native/test/pyframes.sh $<
 
 # ---- figures: ns per event in the hook, and the start of a process that never records
 build/native/bench/bench: native/test/bench.c native/test/collector.c $(native_headers) native/native.mk

@@ -86,6 +86,7 @@ MSMEMSCOPE_BUILD=$PWD/build/cover GOCOVERDIR=$coverage/smoke SMOKE_LEVEL=1 run_g
 MSMEMSCOPE_BUILD=$PWD/build/cover GOCOVERDIR=$coverage/smoke run_go guide ./test/guide
 run aarch64 tools/test-aarch64.sh
 run go-coverage go_gate 85
+run pyframes make --no-print-directory native-pyframes
 run_cmocka native-coverage make --no-print-directory native-cov
 
 printf '\n'
