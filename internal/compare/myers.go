@@ -2,6 +2,7 @@ package compare
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -36,11 +37,40 @@ func (e *TimeoutError) Error() string {
 // Script gives the shortest edit script from a to b: that of the greedy forward algorithm of Myers ("An O(ND) difference
 // algorithm and its variations", 1986), with x along a, k = x − y, and on a tie the step to the right (a deletion).
 //
+// Of what the textbook does, the half is left out that cannot lead to the goal: a detour in a narrow band finds a script,
+// not always the shortest, whose length bounds what is worth a look. Every step of the shortest script, and what its ties
+// are decided against, lies within.
+//
 // The textbook keeps every frontier for the way back, which is quadratic in the number of edits. To go back, one needs to
 // know of each frontier only which way it was entered, one bit for a diagonal; the matches between follow by walking
 // forward. The bits are kept as long as they take no more memory than a fixed multiple of the input. When they would,
 // frontiers are kept at a few places, and the bits between two of them are reckoned again, the last piece first.
 func Script(a, b []int32, lim Limits) ([]Move, error) {
+	// The search jumps to and fro in both lists: the narrower their elements, the more of them are in the cache.
+	top := int32(0)
+	for _, list := range [][]int32{a, b} {
+		for _, e := range list {
+			top = max(top, e)
+		}
+	}
+	switch {
+	case top <= math.MaxUint8:
+		return script(narrow[uint8](a), narrow[uint8](b), lim)
+	case top <= math.MaxUint16:
+		return script(narrow[uint16](a), narrow[uint16](b), lim)
+	}
+	return script(a, b, lim)
+}
+
+func narrow[T element](list []int32) []T {
+	out := make([]T, len(list))
+	for i, e := range list {
+		out[i] = T(e)
+	}
+	return out
+}
+
+func script[T element](a, b []T, lim Limits) ([]Move, error) {
 	m := newMyers(a, b, lim)
 	steps, err := m.path()
 	if err != nil {
@@ -49,27 +79,40 @@ func Script(a, b []int32, lim Limits) ([]Move, error) {
 	return m.replay(steps), nil
 }
 
-func newMyers(a, b []int32, lim Limits) *myers {
+type element interface{ uint8 | uint16 | int32 }
+
+func newMyers[T element](a, b []T, lim Limits) *myers[T] {
 	if lim.now == nil {
 		lim.now = time.Now
 	}
-	m := &myers{a: a, b: b, n: len(a), m: len(b), lim: lim, budget: 64 * (len(a) + len(b) + 1<<17)}
+	m := &myers[T]{a: a, b: b, n: len(a), m: len(b), lim: lim, budget: 320 * (len(a) + len(b) + 1<<17), width: 256}
 	m.v = make([]int32, m.n+m.m+3)
 	return m
 }
 
-type myers struct {
-	a, b     []int32
+type myers[T element] struct {
+	a, b     []T
 	n, m     int // elements
 	lim      Limits
 	budget   int // bits that may be kept
+	width    int // how far the detour that finds the bound may go beyond the diagonals of start and goal
 	deadline time.Time
-	back     bool
+	phase    phase
 
 	// The frontier: the furthest x on each diagonal that d edits reach, v[offset+k], with one place more at both ends.
-	d int
-	v []int32
+	d         int
+	v         []int32
+	low, high int // the band: no diagonal outside is looked at
+	most      int // so many edits are enough
 }
+
+type phase uint8
+
+const (
+	bounding phase = iota // a bound is being found
+	searching
+	goingBack
+)
 
 // checkpoint is a frontier that was kept: the x of the diagonals that it has.
 type checkpoint struct {
@@ -77,23 +120,52 @@ type checkpoint struct {
 	v []int32
 }
 
-func (m *myers) offset() int { return m.m + 1 }
+func (m *myers[T]) offset() int { return m.m + 1 }
 
-// bounds gives the diagonals of the grid that d edits can reach, in steps of 2.
-func (m *myers) bounds(d int) (low, high int) {
-	return -d + 2*max(0, d-m.m), d - 2*max(0, d-m.n)
+// bounds gives the diagonals, in steps of 2, that d edits can reach, that lie in the band, and from which the goal can be
+// reached with the edits that are left.
+func (m *myers[T]) bounds(d int) (low, high int) {
+	low, high = -d+2*max(0, d-m.m), d-2*max(0, d-m.n)
+	goal, left := m.n-m.m, m.most-d
+	low, high = max(low, goal-left), min(high, goal+left)
+	// The two above have the parity of d; the ends of the band need not.
+	if low < m.low {
+		low = m.low + (m.low+d)&1
+	}
+	if high > m.high {
+		high = m.high - (m.high+d)&1
+	}
+	return low, high
+}
+
+// bound finds how many edits are enough.
+func (m *myers[T]) bound() error {
+	goal := m.n - m.m
+	m.low, m.high, m.most = max(-m.m, min(0, goal)-m.width), min(m.n, max(0, goal)+m.width), m.n+m.m
+	for m.start(); int(m.v[m.offset()+goal]) < m.n; m.advance(nil) {
+		if err := m.check(); err != nil {
+			return err
+		}
+	}
+	m.low, m.high, m.most = max(-m.m, -m.d), min(m.n, m.d), m.d
+	return nil
 }
 
 // start sets the frontier before the first edit.
-func (m *myers) start() {
+func (m *myers[T]) start() {
 	m.d = 0
-	for i := range m.v {
-		m.v[i] = -1
-	}
+	m.clear()
 	m.v[m.offset()] = m.slide(0, 0)
 }
 
-func (m *myers) save() checkpoint {
+func (m *myers[T]) clear() {
+	band := m.v[m.offset()+m.low-1 : m.offset()+m.high+2]
+	for i := range band {
+		band[i] = -1
+	}
+}
+
+func (m *myers[T]) save() checkpoint {
 	low, high := m.bounds(m.d)
 	c := checkpoint{m.d, make([]int32, 0, (high-low)/2+1)}
 	for k := low; k <= high; k += 2 {
@@ -102,10 +174,8 @@ func (m *myers) save() checkpoint {
 	return c
 }
 
-func (m *myers) load(c checkpoint) {
-	for i := range m.v {
-		m.v[i] = -1
-	}
+func (m *myers[T]) load(c checkpoint) {
+	m.clear()
 	m.d = c.d
 	low, _ := m.bounds(c.d)
 	for i, x := range c.v {
@@ -114,7 +184,7 @@ func (m *myers) load(c checkpoint) {
 }
 
 // slide follows the diagonal from x, y as long as elements match.
-func (m *myers) slide(x, y int) int32 {
+func (m *myers[T]) slide(x, y int) int32 {
 	a, b := m.a[x:], m.b[y:]
 	i := 0
 	for i < len(a) && i < len(b) && a[i] == b[i] {
@@ -125,10 +195,11 @@ func (m *myers) slide(x, y int) int32 {
 
 // advance makes the frontier of one more edit. down, if not nil, gets a bit for each diagonal from the lowest on: whether
 // it was entered by an insertion, which is when the neighbour above reaches further than the one below.
-func (m *myers) advance(down []uint64) {
+func (m *myers[T]) advance(down []uint64) {
 	m.d++
 	low, high := m.bounds(m.d)
 	v := m.v[m.offset()+low-1 : m.offset()+high+2]
+	a, b := m.a, m.b
 	y := -low
 	for i := 0; i+2 < len(v); i += 2 {
 		below, above := v[i], v[i+2]
@@ -136,7 +207,7 @@ func (m *myers) advance(down []uint64) {
 		if down != nil {
 			down[i>>7] |= uint64(uint32(below-above)>>31) << (i >> 1 & 63)
 		}
-		if x, y := int(x), int(x)+y-i; x < len(m.a) && y < len(m.b) && m.a[x] == m.b[y] {
+		if x, y := int(x), int(x)+y-i; x < len(a) && y < len(b) && a[x] == b[y] {
 			v[i+1] = m.slide(x+1, y+1)
 			continue
 		}
@@ -145,7 +216,7 @@ func (m *myers) advance(down []uint64) {
 }
 
 // words is the number of words that the bits of frontier d take.
-func (m *myers) words(d int) int {
+func (m *myers[T]) words(d int) int {
 	low, high := m.bounds(d)
 	return ((high-low)/2 + 64) / 64
 }
@@ -154,8 +225,12 @@ func (m *myers) words(d int) int {
 const maxKept = 64
 
 // path gives the edits of the script in order, without the matches between them.
-func (m *myers) path() ([]Move, error) {
+func (m *myers[T]) path() ([]Move, error) {
 	m.deadline = m.lim.now().Add(m.lim.Time)
+	if err := m.bound(); err != nil {
+		return nil, err
+	}
+	m.phase = searching
 	goal := m.n - m.m
 	m.start()
 	var bits [][]uint64
@@ -181,7 +256,7 @@ func (m *myers) path() ([]Move, error) {
 			}
 		}
 	}
-	m.back, m.deadline = true, m.lim.now().Add(m.lim.Time)
+	m.phase, m.deadline = goingBack, m.lim.now().Add(m.lim.Time)
 	steps := make([]Move, m.d)
 	if spent >= 0 {
 		m.backtrack(steps, 1, bits, goal)
@@ -192,14 +267,14 @@ func (m *myers) path() ([]Move, error) {
 }
 
 // check minds the clock and tells of the progress, once in a while.
-func (m *myers) check() error {
+func (m *myers[T]) check() error {
 	if m.d&255 != 0 {
 		return nil
 	}
 	if m.lim.Time > 0 && m.lim.now().After(m.deadline) {
-		return &TimeoutError{m.back}
+		return &TimeoutError{m.phase == goingBack}
 	}
-	if m.lim.Progress != nil && !m.back {
+	if m.lim.Progress != nil && m.phase == searching {
 		best := 0
 		low, high := m.bounds(m.d)
 		for k := low; k <= high; k += 2 {
@@ -212,7 +287,7 @@ func (m *myers) check() error {
 
 // backtrack goes back from diagonal k over the frontiers first, first+1, … whose bits are given, and puts the edits into
 // steps, which has one place for each frontier from 1 on. It answers the diagonal of frontier first−1.
-func (m *myers) backtrack(steps []Move, first int, bits [][]uint64, k int) int {
+func (m *myers[T]) backtrack(steps []Move, first int, bits [][]uint64, k int) int {
 	for d := first + len(bits) - 1; d >= first; d-- {
 		low, _ := m.bounds(d)
 		bit := (k - low) / 2
@@ -229,7 +304,7 @@ func (m *myers) backtrack(steps []Move, first int, bits [][]uint64, k int) int {
 
 // solve finds the edits up to diagonal k of frontier last, from the first of the frontiers that were kept on, and the
 // diagonal of that one.
-func (m *myers) solve(kept []checkpoint, last, k int, steps []Move) (int, error) {
+func (m *myers[T]) solve(kept []checkpoint, last, k int, steps []Move) (int, error) {
 	for i := len(kept) - 1; i >= 0; i-- {
 		var err error
 		if k, err = m.piece(kept[i], last, k, steps); err != nil {
@@ -242,7 +317,7 @@ func (m *myers) solve(kept []checkpoint, last, k int, steps []Move) (int, error)
 }
 
 // piece is solve for the piece between two kept frontiers. One that is still too much for the budget is cut again.
-func (m *myers) piece(from checkpoint, last, k int, steps []Move) (int, error) {
+func (m *myers[T]) piece(from checkpoint, last, k int, steps []Move) (int, error) {
 	need := 0
 	for d := from.d + 1; d <= last && need <= m.budget; d++ {
 		need += 64 * m.words(d)
@@ -272,7 +347,7 @@ func (m *myers) piece(from checkpoint, last, k int, steps []Move) (int, error) {
 }
 
 // replay puts the matches between the edits: as many as there are, before each edit and behind the last.
-func (m *myers) replay(steps []Move) []Move {
+func (m *myers[T]) replay(steps []Move) []Move {
 	out := make([]Move, 0, max(m.n, m.m)+len(steps)/2)
 	x, y := 0, 0
 	slide := func() {

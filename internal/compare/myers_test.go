@@ -100,15 +100,15 @@ func TestScriptIsMinimalAndThatOfTheTextbook(t *testing.T) {
 		if n := distance(a, b); n != d {
 			t.Fatalf("the textbook says %d edits, the table %d", d, n)
 		}
-		for _, budget := range []int{1 << 30, 4096, 1} {
+		for _, c := range []struct{ budget, width int }{{1 << 30, 256}, {4096, 3}, {1, 1}} {
 			m := newMyers(a, b, Limits{})
-			m.budget = budget
+			m.budget, m.width = c.budget, c.width
 			steps, err := m.path()
 			if err != nil {
 				t.Fatal(err)
 			}
 			if got := m.replay(steps); !slices.Equal(got, want) {
-				t.Fatalf("pair %d, budget %d: %v and %v:\n got %v\nwant %v", i, budget, a, b, got, want)
+				t.Fatalf("pair %d, %+v: %v and %v:\n got %v\nwant %v", i, c, a, b, got, want)
 			}
 		}
 	}
