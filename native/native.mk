@@ -8,10 +8,12 @@ CC ?= gcc
 native_agent := $(wildcard native/agent/*.c)
 native_pyframes := $(wildcard native/pyframes/*.c)
 native_hooks := $(wildcard native/hooks/hal/*.c native/hooks/mstx/*.c native/hooks/kernel/*.c)
-native_headers := $(wildcard native/include/*.h native/agent/*.h native/pyframes/*.h native/hooks/*/*.h native/test/*.h)
+native_unwind := $(wildcard native/unwind/*.c)
+native_headers := $(wildcard native/include/*.h native/agent/*.h native/pyframes/*.h native/hooks/*/*.h native/unwind/*.h \
+	native/test/*.h)
 
 comma := ,
-NATIVE_CFLAGS := -std=gnu17 -D_GNU_SOURCE -Wall -Wextra -Werror -fvisibility=hidden -Inative/include -Inative/agent
+NATIVE_CFLAGS := -std=gnu17 -D_GNU_SOURCE -Wall -Wextra -Werror -fvisibility=hidden -Inative/include -Inative/agent -Inative/unwind
 
 # ---- the library that ships, and its names
 #
@@ -45,7 +47,7 @@ native: $(native_artefacts)
 #
 # The fakes stand for the libraries below us, found by ASCEND_HOME_PATH; the plain edition also has the old hash table.
 native_unit := $(wildcard native/test/test_*.c) native/test/main.c native/test/child.c native/test/collector.c
-native_tested := $(native_agent) $(native_hooks)
+native_tested := $(native_agent) $(native_hooks) $(native_unwind)
 NATIVE_TEST_CFLAGS := $(NATIVE_CFLAGS) -g -O1 -Inative/test -DHANDSHAKE_MS=300 -DSILENCE_MS=50 -DPATIENCE_MS=300
 native_inner := -DFAKE_INNER
 native_plain := -Wl,--hash-style=sysv
@@ -58,6 +60,12 @@ $(1)/$(2)/lib64/lib$(3).so: native/test/fake_stack.c native/test/fake.h native/n
 	@mkdir -p $$(@D)
 	$$(CC) $$(NATIVE_CFLAGS) -fPIC -shared $$(native_$(2)) $$(native_$(3)) -Wl,-soname,lib$(3).so -o $$@ $$<
 endef
+# native_plugin: folder, name, flags. For the unwinder.
+define native_plugin
+$(1)/plugin-$(2).so: native/test/plugin.c native/native.mk
+	@mkdir -p $$(@D)
+	$$(CC) -O1 -fPIC -shared $(3) -o $$@ $$<
+endef
 # native_tests: kind, extra flags
 define native_tests
 build/native/$(1)/unit: $$(native_tested) $$(native_unit) $$(native_headers) native/native.mk
@@ -65,8 +73,11 @@ build/native/$(1)/unit: $$(native_tested) $$(native_unit) $$(native_headers) nat
 	cd $$(@D) && $$(CC) $$(patsubst -Inative/%,-I$$(CURDIR)/native/%,$$(NATIVE_TEST_CFLAGS)) $(2) -rdynamic -pthread -o unit \
 		$$(addprefix $$(CURDIR)/,$$(native_tested) $$(native_unit)) -lcmocka
 $(foreach e,inner plain,$(foreach l,ascend_hal ascendcl,$(eval $(call native_fake,build/native/$(1),$(e),$(l)))))
+$(foreach p,a b,$(eval $(call native_plugin,build/native/$(1),$(p),)))
+$(eval $(call native_plugin,build/native/$(1),c,-DPAD))
 .PHONY: native-$(1)-build
-native-$(1)-build: build/native/$(1)/unit $(foreach e,inner plain,$(foreach l,ascend_hal ascendcl,build/native/$(1)/$(e)/lib64/lib$(l).so))
+native-$(1)-build: build/native/$(1)/unit $(foreach e,inner plain,$(foreach l,ascend_hal ascendcl,build/native/$(1)/$(e)/lib64/lib$(l).so)) \
+	$(patsubst %,build/native/$(1)/plugin-%.so,a b c)
 endef
 $(eval $(call native_tests,test,))
 $(eval $(call native_tests,asan,-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined))
@@ -88,7 +99,7 @@ native-tsan: native-tsan-build
 native-cov: native-cov-build
 	find build/native/cov -name '*.gcda' -delete
 	build/native/cov/unit
-	gcovr --root . --filter 'native/(agent|hooks)/' --object-directory build/native/cov --print-summary \
+	gcovr --root . --filter 'native/(agent|hooks|unwind)/' --object-directory build/native/cov --print-summary \
 		--fail-under-line 80 --fail-under-branch 60
 
 # ---- Python frames: what native/pyframes reads against what every Python of this machine says
@@ -109,10 +120,15 @@ build/native/bench/exec_cost: native/test/exec_cost.c native/native.mk
 	@mkdir -p $(@D)
 	$(CC) $(NATIVE_CFLAGS) -O2 -o $@ $<
 
+build/native/bench/unwind: native/test/bench_unwind.c $(native_unwind) $(native_headers) native/native.mk
+	@mkdir -p $(@D)
+	$(CC) $(NATIVE_CFLAGS) -O2 -fomit-frame-pointer -o $@ native/test/bench_unwind.c $(native_unwind)
+
 .PHONY: native-bench
 native_preload := $(patsubst %,build/lib64/lib%.so,leaks_ascend_hal_hook ascend_mstx_hook ascend_kernel_hook)
-native-bench: build/native/bench/bench build/native/bench/exec_cost $(native_artefacts)
+native-bench: build/native/bench/bench build/native/bench/unwind build/native/bench/exec_cost $(native_artefacts)
 	LD_PRELOAD=build/lib64/libleaks_ascend_hal_hook.so build/native/bench/bench
+	build/native/bench/unwind
 	build/native/bench/exec_cost $(abspath $(native_preload)) -- /bin/true
 	build/native/bench/exec_cost $(abspath $(native_preload)) -- sh -c :
 
