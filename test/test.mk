@@ -12,7 +12,8 @@ targets: $(targets)
 $(OUT)/targets/leaky: TARGET_SOURCES := examples/caching_pool.c examples/pool_report.c
 $(OUT)/targets/leaky: TARGET_LIBS := -lascendcl -lms_tools_ext
 $(OUT)/targets/leaky: examples/caching_pool.c examples/pool_report.c $(wildcard examples/*.h)
-$(OUT)/targets/%: test/targets/%.c test/targets/target.h test/test.mk
+$(OUT)/targets/pools: TARGET_LIBS := -lascendcl -lms_tools_ext
+$(OUT)/targets/%: test/targets/%.c $(wildcard test/targets/*.h) test/test.mk
 	@mkdir -p $(@D)
 	$(TARGET_CC) $(TARGET_CFLAGS) -pthread -o $@ $< $(TARGET_SOURCES) \
 		-Wl,-rpath,'$$ORIGIN/../vnpu/lib64' -Wl,-rpath-link,$(OUT)/vnpu/lib64 -L$(OUT)/vnpu/lib64 $(TARGET_LIBS) -lascend_hal -ldl

@@ -64,8 +64,13 @@ func OnSteps(c *config.Config) bool {
 		c.Events&config.Alloc != 0 && c.Events&config.Free != 0
 }
 
-// PoolName is how reports call a framework's pool, empty for a pool that step analyses do not look at (contract 5.1).
-func PoolName(p event.Pool) string {
+// OfSteps says whether the step analyses look at a pool: those of frameworks (contract 5.1), and the user's own.
+func OfSteps(p event.Pool) bool {
+	return p == event.PTA || p == event.ATB || p == event.MindSpore || p >= event.Named
+}
+
+// PoolName is how reports call such a pool.
+func (e Env) PoolName(p event.Pool) string {
 	switch p {
 	case event.PTA:
 		return "Pytorch Caching memory pool"
@@ -74,7 +79,7 @@ func PoolName(p event.Pool) string {
 	case event.MindSpore:
 		return "Mindspore memory pool"
 	}
-	return ""
+	return e.Config.PoolName(p) + " memory pool"
 }
 
 // Handle names a subscription.

@@ -61,6 +61,9 @@ var options = []*option{
 		"makes (default immediate)"}},
 	{name: "level", arg: "LIST", group: collection, set: (*parser).setLevel, help: []string{
 		"op; for --compare also kernel, or both (default op)"}},
+	{name: "pools", arg: "LIST", group: collection, set: (*parser).setPools, help: []string{
+		"names of mstx domains by which allocators of your own",
+		"report their blocks (msmemscope.h); up to 10"}},
 	{name: "analysis", arg: "LIST", group: analysis, set: (*parser).setAnalysis, help: []string{
 		"leaks, none (default leaks)"}},
 	{name: "compare", group: comparison, set: (*parser).setCompare, help: []string{

@@ -6,8 +6,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"memscope/internal/config"
+	"memscope/internal/dump/cells"
+	"memscope/internal/event"
 )
 
 const defaultOutput = "./memscopeDumpResults"
@@ -112,6 +115,33 @@ func (p *parser) setLevel(list string) error {
 			p.deprecate("--level=1", "--level=kernel")
 		}
 	}
+	return nil
+}
+
+// mostPoolName bounds the name of a pool, bytes.
+const mostPoolName = 63
+
+// setPools: a name becomes an Event Type, so it must be none of those, and nothing that a CSV or a report could not show. torch_npu asks for
+// a domain "test" to find out whether a profiler is there that records domains, which we do not.
+func (p *parser) setPools(list string) error {
+	names := fields(list)
+	seen := map[string]bool{"ptaCaching": true, "msleaks": true, "ptaWorkspace": true, "atb": true, "mindsporeMemPool": true, "test": true, "HOST_PINNED": true}
+	for pool := range event.Named {
+		seen[cells.Pool(pool)] = true
+	}
+	for _, name := range names {
+		switch {
+		case len(name) > mostPoolName || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune("\"'{}:", r) }) || strings.TrimSpace(name) != name:
+			return fmt.Errorf("--pools: %q cannot be a pool; accepted: up to %d bytes of letters, digits and most signs", shown(name), mostPoolName)
+		case seen[name]:
+			return fmt.Errorf("--pools: %q is named twice or is a pool that is known already", name)
+		}
+		seen[name] = true
+	}
+	if len(names) == 0 || len(names) > config.MostPools {
+		return fmt.Errorf("--pools names %d pools; accepted: 1 to %d", len(names), config.MostPools)
+	}
+	p.req.config.Pools = names
 	return nil
 }
 

@@ -1,6 +1,8 @@
 // Package config holds the options of a run as data. Package cli makes a Config from words; everything else only reads it.
 package config
 
+import "memscope/internal/event"
+
 // Bit values are those of config.json (contract 1.6).
 
 // Events is a set of event classes.
@@ -84,6 +86,18 @@ type Config struct {
 	PyStack      bool
 	PyStackDepth int
 	Steps        []uint32
+	Pools        []string // the user's own, event.Named and on
+}
+
+// MostPools bounds Pools.
+const MostPools = int(event.Pools - event.Named)
+
+// PoolName is the name of a pool of the user's own, empty when it has none.
+func (c *Config) PoolName(p event.Pool) string {
+	if i := int(p) - int(event.Named); i >= 0 && i < len(c.Pools) {
+		return c.Pools[i]
+	}
+	return ""
 }
 
 // Default is the Config of a command line without options, with OutputPath still empty.

@@ -55,6 +55,9 @@ func Run(cfg config.Config, program []string) int {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
+	if len(cfg.Pools) > 0 {
+		env = set(env, envPools, strings.Join(cfg.Pools, ","))
+	}
 	signals := make(chan os.Signal, 64)
 	pass(signals, plain)
 	survivePipes()

@@ -198,6 +198,9 @@ func (c *client) row(ev *event.Event, b *ledger.Block) {
 		c.dump.open()
 	}
 	c.events++
+	if ev.Pool >= event.Named {
+		ev.Name = c.cfg.PoolName(ev.Pool)
+	}
 	c.set.Dispatch(ev, b)
 	if wanted(c.cfg.DumpEvents, ev.Kind) {
 		c.dump.append(ev)

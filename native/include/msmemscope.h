@@ -34,6 +34,19 @@ int ms_stop(void);
 int ms_step(void);
 
 /*
+ * A pool of your own. An allocator reports its blocks through mstx, the annotation interface of CANN, in a domain that carries the pool's
+ * name; with `msmemscope --pools=NAME` they become MALLOC and FREE rows of event type NAME and take part in the leak analysis.
+ *
+ *     mstxDomainHandle_t pool = mstxDomainCreateA("arena");                    NULL: nobody records it
+ *     heap = mstxMemHeapRegister(pool, &heap_desc);                            for each chunk that the pool reserves
+ *     mstxMemRegionsRegister(pool, &batch);                                    for the blocks that it hands out
+ *     mstxMemRegionsUnregister(pool, &refs);                                   by pointer or by handle
+ *     mstxMemHeapUnregister(pool, heap);
+ *
+ * Heaps add up to `total` of the rows, regions to `used`. regionHandleArrayOut of a batch is NULL or has room for its regions.
+ */
+
+/*
  * Labels say what memory is for. With --analysis=decompose the MALLOC row of a block has `owner`: the names of its levels
  * in this order, joined by @, empty ones left out. FRAMEWORK follows from whose memory it is (PTA, CANN@HCCL, ...).
  */

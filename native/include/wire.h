@@ -110,7 +110,16 @@ enum {
     MS_MARK_TYPE_SHIFT = 32,
 };
 
-enum ms_pool { MS_HOST = 0, MS_HAL = 1, MS_PTA = 2, MS_PTA_WORKSPACE = 3, MS_MINDSPORE = 4, MS_ATB = 5, MS_POOLS = 6 };
+enum ms_pool {
+    MS_HOST = 0,
+    MS_HAL = 1,
+    MS_PTA = 2,
+    MS_PTA_WORKSPACE = 3,
+    MS_MINDSPORE = 4,
+    MS_ATB = 5,
+    MS_NAMED = 6, /* the first of the user's own pools, in the order of --pools */
+    MS_POOLS = 16,
+};
 
 enum {
     MS_DEVICE_NONE = 9999, /* unknown; printed N/A */

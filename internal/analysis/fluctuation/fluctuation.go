@@ -34,8 +34,8 @@ type key struct {
 	pool   event.Pool
 }
 
-func (k key) String() string {
-	return fmt.Sprintf("device %d, %s", k.device, analysis.PoolName(k.pool))
+func (a *analyzer) logf(k key, format string, args ...any) {
+	a.env.Log.Logf(config.Info, "device %d, %s: "+format, append([]any{k.device, a.env.PoolName(k.pool)}, args...)...)
 }
 
 // gap is one settled step: how near the lowest use came to the highest.
@@ -58,7 +58,7 @@ type analyzer struct {
 }
 
 func (a *analyzer) Event(ev *event.Event, _ *ledger.Block) {
-	if analysis.PoolName(ev.Pool) == "" || ev.Flags&event.Shadow != 0 {
+	if !analysis.OfSteps(ev.Pool) || ev.Flags&event.Shadow != 0 {
 		return
 	}
 	k := key{ev.Device, ev.Pool}
@@ -88,21 +88,20 @@ func (a *analyzer) Step(c steps.Change) {
 			a.end(k, p, c.Step)
 		} else {
 			p.start = p.used
-			a.env.Log.Logf(config.Info, "%v: step %d starts with %d bytes", k, c.Step, p.used)
+			a.logf(k, "step %d starts with %d bytes", c.Step, p.used)
 		}
 	}
 }
 
 func (a *analyzer) end(k key, p *pool, step uint64) {
-	log := a.env.Log
-	log.Logf(config.Info, "%v: step %d ends with %d bytes", k, step, p.used)
+	a.logf(k, "step %d ends with %d bytes", step, p.used)
 	if step == 1 {
 		return
 	}
 	if p.used == p.start {
-		log.Logf(config.Info, "%v: step %d gave back what it took", k, step)
+		a.logf(k, "step %d gave back what it took", step)
 	} else {
-		log.Logf(config.Info, "%v: step %d ends with %+d bytes against its start", k, step, p.used-p.start)
+		a.logf(k, "step %d ends with %+d bytes against its start", step, p.used-p.start)
 	}
 	if current := a.env.Steps.Current(k.device); current > 1 {
 		a.settle(k, p, current)
@@ -111,7 +110,7 @@ func (a *analyzer) end(k key, p *pool, step uint64) {
 
 func (a *analyzer) settle(k key, p *pool, step uint64) {
 	if p.high == 0 {
-		a.env.Log.Logf(config.Info, "%v: not used in step %d", k, step)
+		a.logf(k, "not used in step %d", step)
 		return
 	}
 	g := gap{step, float64(p.low) / float64(p.high), p.low}
@@ -119,10 +118,10 @@ func (a *analyzer) settle(k key, p *pool, step uint64) {
 	case p.min.step == 0:
 		p.min, p.max = g, g
 	case g.ratio > p.max.ratio:
-		a.env.Log.Logf(config.Info, "%v: largest lowest/highest ratio rises from %f to %f", k, p.max.ratio, g.ratio)
+		a.logf(k, "largest lowest/highest ratio rises from %f to %f", p.max.ratio, g.ratio)
 		p.max = g
 	case g.ratio < p.min.ratio:
-		a.env.Log.Logf(config.Info, "%v: smallest lowest/highest ratio falls from %f to %f", k, p.min.ratio, g.ratio)
+		a.logf(k, "smallest lowest/highest ratio falls from %f to %f", p.min.ratio, g.ratio)
 		p.min = g
 	}
 	p.low, p.high = 0, 0
@@ -144,7 +143,7 @@ func (a *analyzer) keys() []key {
 func (a *analyzer) Report(w io.Writer) {
 	for _, k := range a.keys() {
 		p := a.pools[k]
-		fmt.Fprintf(w, "======= %s Gap Analysis of Device %d =======\n", analysis.PoolName(k.pool), k.device)
+		fmt.Fprintf(w, "======= %s Gap Analysis of Device %d =======\n", a.env.PoolName(k.pool), k.device)
 		fmt.Fprintf(w, "\t%-25s%-25s%-25s\n", "MinAlloc/MaxAlloc(%)", "MinAllocMem(MB)", "StepId")
 		row(w, "MinGap", p.min)
 		row(w, "MaxGap", p.max)

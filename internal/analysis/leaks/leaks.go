@@ -58,11 +58,11 @@ func (a *analyzer) Event(ev *event.Event, b *ledger.Block) {
 	if ev.Kind != event.Free {
 		return
 	}
-	name := analysis.PoolName(ev.Pool)
-	if ev.Pool == event.HAL {
-		name = "device memory"
-	}
-	if name == "" {
+	name := "device memory"
+	switch {
+	case analysis.OfSteps(ev.Pool):
+		name = a.env.PoolName(ev.Pool)
+	case ev.Pool != event.HAL:
 		return
 	}
 	switch b.State {
@@ -95,7 +95,7 @@ func (a *analyzer) Step(c steps.Change) {
 	}
 	var fresh []candidate
 	a.env.Ledger.LiveSince(since, func(b *ledger.Block) bool {
-		if b.Device != c.Device || b.Born < warm || b.State != ledger.Normal || analysis.PoolName(b.Pool) == "" {
+		if b.Device != c.Device || b.Born < warm || b.State != ledger.Normal || !analysis.OfSteps(b.Pool) {
 			return true
 		}
 		step := tracker.At(b.Device, b.Born, b.BornSeq)
@@ -110,7 +110,7 @@ func (a *analyzer) Step(c steps.Change) {
 	slices.SortFunc(fresh, compare)
 	for _, f := range fresh {
 		a.env.Log.Logf(config.Warning, "device %d, step %d: 0x%x (%d bytes) lives for %d steps; is there a leak in %s?",
-			f.device, c.Step, f.addr, f.size, c.Step-f.step, analysis.PoolName(f.pool))
+			f.device, c.Step, f.addr, f.size, c.Step-f.step, a.env.PoolName(f.pool))
 	}
 	a.found[c.Device] = append(a.found[c.Device], fresh...)
 }
@@ -136,7 +136,7 @@ func (a *analyzer) Report(w io.Writer) {
 		for _, c := range found {
 			sum += float64(c.size)
 			fmt.Fprintf(w, "Direct %s leak of %f Mb(s) at 0x%x in kernel_%d at step %d.\n",
-				analysis.PoolName(c.pool), float64(c.size)/(1<<20), c.addr, c.kernel, c.step)
+				a.env.PoolName(c.pool), float64(c.size)/(1<<20), c.addr, c.kernel, c.step)
 		}
 		fmt.Fprintf(w, "====== SUMMARY: %.6g Mb(s) leaked in %d allocation(s) ======\n", sum/(1<<20), len(found))
 	}

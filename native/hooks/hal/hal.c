@@ -115,3 +115,40 @@ MS_EXPORT drvError_t halMemRelease(struct drv_mem_handle *handle)
         put_free(MS_UNDO, handle);
     return result;
 }
+
+/*
+ * Host memory that a program pins itself. The registration is recorded like an allocation of host memory by the driver, of
+ * which it has the flag word.
+ */
+typedef int aclError;
+
+enum { ACL_SUCCESS = 0, ACL_ERROR_INTERNAL_ERROR = 500000, ACL_HOST_REG_PINNED = 0x10000000 };
+
+static const char acl_library[] = "libascendcl.so";
+
+MS_EXPORT aclError aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag)
+{
+    static void *slot;
+    aclError (*real)(void *, uint64_t, uint32_t) =
+        ms_real(&slot, (void *)aclrtHostRegisterV2, NULL, "aclrtHostRegisterV2", acl_library);
+    if (!real)
+        return ACL_ERROR_INTERNAL_ERROR;
+    aclError result = real(ptr, size, flag);
+    if (result == ACL_SUCCESS && flag & ACL_HOST_REG_PINNED)
+        put_alloc(ptr, size, MS_DEVICE_CPU, (uint64_t)FLAG_SPACE_HOST << FLAG_SPACE_SHIFT, 0);
+    return result;
+}
+
+/* Recorded for every address; the collector knows which of them were pinned. */
+MS_EXPORT aclError aclrtHostUnregister(void *ptr)
+{
+    static void *slot;
+    aclError (*real)(void *) = ms_real(&slot, (void *)aclrtHostUnregister, NULL, "aclrtHostUnregister", acl_library);
+    if (!real)
+        return ACL_ERROR_INTERNAL_ERROR;
+    bool recorded = put_free(MS_FREE, ptr);
+    aclError result = real(ptr);
+    if (result != ACL_SUCCESS && recorded)
+        put_free(MS_UNDO, ptr);
+    return result;
+}

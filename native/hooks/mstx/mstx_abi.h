@@ -48,14 +48,14 @@ typedef struct {
     uint64_t unset[2]; /* heap, regionType */
     size_t regionCount;
     const mstxMemVirtualRangeDesc_t *regionDescArray;
-    void *unsetOut; /* regionHandleArrayOut */
+    void **handles; /* regionHandleArrayOut; unset, too, from PyTorch and MindSpore */
 } mstxMemRegionsRegisterBatch_t;
 
-enum { MSTX_MEM_REGION_REF_POINTER = 0 };
+enum { MSTX_MEM_REGION_REF_POINTER = 0, MSTX_MEM_REGION_REF_HANDLE = 1 };
 
 typedef struct {
     int32_t refType;
-    const void *pointer; /* or a handle */
+    const void *pointer; /* or the handle */
 } mstxMemRegionRef_t;
 
 typedef struct {

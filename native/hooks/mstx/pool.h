@@ -8,7 +8,10 @@
 
 #include "mstx_abi.h"
 
-/* The handle of the pool that reports under `name`, the same at every call; NULL for every other name. */
+/*
+ * The handle of the pool that reports under `name`, the same at every call; NULL for every other name. The user's own pools are
+ * those of MSMEMSCOPE_POOLS, a list separated by commas that the launcher sets (--pools).
+ */
 mstxDomainHandle_t pool_domain(const char *name);
 mstxMemHeapHandle_t pool_heap_register(mstxDomainHandle_t domain, const mstxMemHeapDesc_t *desc);
 void pool_heap_unregister(mstxDomainHandle_t domain, mstxMemHeapHandle_t heap);
