@@ -108,7 +108,7 @@ func TestDamagedFields(t *testing.T) {
 		"pool of an undo": func(p *wiretest.Producer) { p.Free(1, wire.TypeUndo, wire.Free{H: wire.Head{Pool: wire.Pools}}) },
 		"pool of a mark": func(p *wiretest.Producer) {
 			p.Text(1, wire.TypeMark, 0, 1, "a")
-			wiretest.Payload[wire.Head](p, 0).Pool = 9
+			wiretest.Payload[wire.Head](p, 0).Pool = wire.Pools
 		},
 		"card of a block": func(p *wiretest.Producer) { p.Alloc(1, wire.Alloc{H: wire.Head{Device: wire.DeviceCPU + 1}}) },
 		"card of a step":  func(p *wiretest.Producer) { p.Text(1, wire.TypeStep, 65535, 1, "") },

@@ -78,6 +78,7 @@ const (
 	PoolPTAWorkspace = C.MS_PTA_WORKSPACE
 	PoolMindSpore    = C.MS_MINDSPORE
 	PoolATB          = C.MS_ATB
+	PoolNamed        = C.MS_NAMED
 	Pools            = C.MS_POOLS
 )
 

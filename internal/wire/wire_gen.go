@@ -73,6 +73,7 @@ const (
 	PoolPTAWorkspace = 0x3
 	PoolMindSpore    = 0x4
 	PoolATB          = 0x5
+	PoolNamed        = 0x6
 	Pools            = 0x10
 )
 
