@@ -37,7 +37,14 @@ $(native_library): $(native_agent) $(native_hooks) $(native_headers) native/nati
 $(native_names): $(native_library)
 	ln -sf $(notdir $<) $@
 
-native_artefacts := $(native_library) $(native_names)
+# ---- what the front script starts: a program without a C library
+NATIVE_START_FLAGS := -std=gnu17 -Wall -Wextra -Werror -O2 -ffreestanding -fno-builtin -fno-stack-protector -nostdlib -static -s
+
+$(OUT)/bin/msmemscope.start: native/start/start.c native/native.mk
+	@mkdir -p $(@D)
+	$(ZIGCC) $(NATIVE_START_FLAGS) -o $@ $<
+
+native_artefacts := $(native_library) $(native_names) $(OUT)/bin/msmemscope.start
 artefacts += $(native_artefacts)
 
 .PHONY: native

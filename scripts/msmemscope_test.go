@@ -34,11 +34,27 @@ func install(t *testing.T, name string, libraries ...string) string {
 		}
 	}
 	write("bin/msmemscope", front, 0o755)
+	write("bin/msmemscope.start", start(t), 0o755)
 	write("bin/msmemscope.bin", []byte("#!/bin/sh\nfor word; do printf '<%s>' \"$word\"; done\necho\nexit 7\n"), 0o755)
 	for _, l := range libraries {
 		write("lib64/"+l, nil, 0o644)
 	}
 	return root
+}
+
+// start is the program msmemscope.start.
+func start(t *testing.T) []byte {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "start")
+	if out, err := exec.Command("gcc", "-O2", "-ffreestanding", "-fno-builtin", "-fno-stack-protector", "-nostdlib", "-static", "-o", program,
+		"../native/start/start.c").CombinedOutput(); err != nil {
+		t.Fatalf("gcc: %v\n%s", err, out)
+	}
+	text, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 var npu = []string{"libleaks_ascend_hal_hook.so", "libascend_mstx_hook.so", "libascend_kernel_hook.so"}
@@ -124,8 +140,11 @@ func TestExecuted(t *testing.T) {
 
 // TestEnvironment: the program gets what the caller gave, to the byte and in order, and one variable of ours.
 func TestEnvironment(t *testing.T) {
-	for _, name := range []string{"plain", "a b", "ä\"$x'"} {
+	for _, name := range []string{"plain", "a b", "ä\"$x'", "a=b", "old bash"} {
 		root := install(t, name)
+		if name == "old bash" {
+			rewrite(t, filepath.Join(root, "bin/msmemscope"), "case $BASH_VERSION in", "case 4.2.46 in")
+		}
 		bin := filepath.Join(root, "bin/msmemscope.bin")
 		if err := os.Remove(bin); err != nil {
 			t.Fatal(err)
@@ -166,6 +185,43 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// rewrite replaces old, which must be there, in a file.
+func rewrite(t *testing.T, path, old, text string) {
+	t.Helper()
+	before, err := os.ReadFile(path)
+	if err != nil || !bytes.Contains(before, []byte(old)) {
+		t.Fatalf("%s: no %q (%v)", path, old, err)
+	}
+	if err := os.WriteFile(path, bytes.ReplaceAll(before, []byte(old), []byte(text)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestIgnoredSignals: the program is told what the caller ignores, and nothing that a shell ignores on its own.
+func TestIgnoredSignals(t *testing.T) {
+	root := install(t, "tool")
+	if err := os.WriteFile(filepath.Join(root, "bin/msmemscope.bin"), []byte("#!/bin/sh\necho $MSMEMSCOPE_SIGIGN\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	front := root + "/bin/msmemscope"
+	for _, words := range [][]string{{front}, {"dash", front}, {"bash", front}, {"zsh", front}} {
+		if _, err := exec.LookPath(words[0]); err != nil {
+			continue
+		}
+		for _, ignored := range []string{"", "QUIT", "INT QUIT", "INT", "HUP TERM PIPE 34 64"} {
+			trap := ""
+			if ignored != "" {
+				trap = "trap '' " + ignored + "; "
+			}
+			status, _, _ := sh(t, root, "bash", "-c", trap+"exec grep SigIgn /proc/self/status")
+			got, stderr, _ := sh(t, root, append([]string{"bash", "-c", trap + `exec "$@"`, "bash"}, words...)...)
+			if strings.TrimPrefix(status, "SigIgn:\t") != got || stderr != "" {
+				t.Errorf("%q, ignoring %q: got %q, want %q; %s", words, ignored, got, status, stderr)
+			}
+		}
+	}
+}
+
 func TestMustBeSourced(t *testing.T) {
 	root := install(t, "tool", npu...)
 	for _, word := range []string{"--load-api-env", "--load-api-env=npu", "--unload-api-env"} {
@@ -191,13 +247,15 @@ func TestIncompleteInstallation(t *testing.T) {
 	if status != 1 {
 		t.Errorf("without lib64: status %d", status)
 	}
-	root = install(t, "tool")
-	if err := os.Remove(filepath.Join(root, "bin", "msmemscope.bin")); err != nil {
-		t.Fatal(err)
-	}
-	_, stderr, status = sh(t, root, "bin/msmemscope", "prog")
-	if status != 1 || !strings.Contains(stderr, "bin/msmemscope.bin is not there") {
-		t.Errorf("without the program: status %d, stderr %q", status, stderr)
+	for _, program := range []string{"msmemscope.bin", "msmemscope.start"} {
+		root = install(t, "tool")
+		if err := os.Remove(filepath.Join(root, "bin", program)); err != nil {
+			t.Fatal(err)
+		}
+		_, stderr, status = sh(t, root, "bin/msmemscope", "prog")
+		if status != 1 || !strings.Contains(stderr, "bin/"+program+" is not there") {
+			t.Errorf("without %s: status %d, stderr %q", program, status, stderr)
+		}
 	}
 }
 

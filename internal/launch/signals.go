@@ -35,7 +35,7 @@ func pass(c chan<- os.Signal, signals []os.Signal) {
 	}
 }
 
-// envIgnored has the signals that the caller ignores, as in SigIgn of /proc/<pid>/status. The front script sets it: by the time
+// envIgnored has the signals that the caller ignores, as in SigIgn of /proc/<pid>/status. msmemscope.start sets it: by the time
 // that Go code runs, the runtime has put its own handlers in their place.
 const envIgnored = "MSMEMSCOPE_SIGIGN"
 
@@ -44,7 +44,7 @@ const envIgnored = "MSMEMSCOPE_SIGIGN"
 func inheritIgnored(mask string) {
 	bits, err := strconv.ParseUint(mask, 16, 64)
 	if err != nil {
-		return // started without the script
+		return // started without it
 	}
 	for _, s := range slices.Concat(plain, realTime(), []os.Signal{unix.SIGPIPE}) {
 		if bits>>(s.(syscall.Signal)-1)&1 != 0 {
