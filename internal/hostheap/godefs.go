@@ -23,9 +23,10 @@ const (
 	Slots          = C.MS_HEAP_SLOTS
 	Index          = C.MS_HEAP_INDEX
 	Stacks         = C.MS_HEAP_STACKS
-	Locations      = C.MS_HEAP_LOCATIONS
+	Natives        = C.MS_HEAP_NATIVES
+	Pythons        = C.MS_HEAP_PYTHONS
+	Lookup         = C.MS_HEAP_LOOKUP
 	Modules        = C.MS_HEAP_MODULES
-	Codes          = C.MS_HEAP_CODES
 	TextBytes      = C.MS_HEAP_TEXT_BYTES
 	Spares         = C.MS_HEAP_SPARES
 	Directory      = C.MS_HEAP_DIRECTORY
@@ -79,12 +80,12 @@ const (
 )
 
 type (
-	Header C.struct_ms_heap
-	Size   C.struct_ms_heap_size
-	Slot   C.struct_ms_heap_slot
-	Count  C.struct_ms_heap_count
-	Region C.struct_ms_heap_region
-	Stack  C.struct_ms_heap_stack
-	Module C.struct_ms_heap_module
-	Code   C.struct_ms_heap_code
+	Header     C.struct_ms_heap
+	Size       C.struct_ms_heap_size
+	Slot       C.struct_ms_heap_slot
+	Count      C.struct_ms_heap_count
+	Region     C.struct_ms_heap_region
+	Stack      C.struct_ms_heap_stack
+	Module     C.struct_ms_heap_module
+	PythonLine C.struct_ms_heap_python
 )

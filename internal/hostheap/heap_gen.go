@@ -18,9 +18,10 @@ const (
 	Slots          = 0x1000
 	Index          = 0x100000
 	Stacks         = 0x61a80
-	Locations      = 0x100000
+	Natives        = 0x100000
+	Pythons        = 0x40000
+	Lookup         = 0x80000
 	Modules        = 0x1000
-	Codes          = 0x40000
 	TextBytes      = 0x4000000
 	Spares         = 0x10000
 	Directory      = 0x40000
@@ -84,7 +85,7 @@ type (
 		Natives_at    uint64
 		Pythons_at    uint64
 		Modules_at    uint64
-		Codes_at      uint64
+		Lookup_at     uint64
 		Text_at       uint64
 		Spares_at     uint64
 		Directory_at  uint64
@@ -98,7 +99,7 @@ type (
 		Natives       uint32
 		Pythons       uint32
 		Modules       uint32
-		Codes         uint32
+		Lookup        uint32
 		Spares        uint32
 		Directory     uint32
 		Native_depth  uint32
@@ -121,7 +122,7 @@ type (
 		Spare_tail    uint32
 		Slot_high     uint32
 		Module_next   uint32
-		Code_next     uint32
+		Python_next   uint32
 		Truncated     uint32
 		State         uint32
 		Flags         uint32
@@ -185,13 +186,13 @@ type (
 		Id_bytes uint32
 		Id       [28]uint8
 	}
-	Code struct {
-		Key         uint64
-		Name        uint32
-		File        uint32
-		Lines       uint32
-		First_line  uint32
-		Version     uint32
-		Offset_unit uint32
+	PythonLine struct {
+		Code     uint64
+		Identity uint32
+		Offset   uint32
+		Function uint32
+		File     uint32
+		Line     uint32
+		Reserved uint32
 	}
 )

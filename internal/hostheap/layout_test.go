@@ -16,7 +16,7 @@ func TestLayout(t *testing.T) {
 		"ms_heap_region": reflect.TypeFor[Region](),
 		"ms_heap_stack":  reflect.TypeFor[Stack](),
 		"ms_heap_module": reflect.TypeFor[Module](),
-		"ms_heap_code":   reflect.TypeFor[Code](),
+		"ms_heap_python": reflect.TypeFor[PythonLine](),
 	})
 }
 

@@ -33,10 +33,11 @@ enum {
     MS_HEAP_SLOTS = 4096,              /* threads at a time with counters of their own; others share slot 0 */
     MS_HEAP_INDEX = 1 << 20,           /* places of the stack index, a power of two */
     MS_HEAP_STACKS = 400000,           /* different stacks, contract 6.2; less than MS_HEAP_STACK_MOST */
-    MS_HEAP_LOCATIONS = 1 << 20,       /* places of each location table, a power of two */
+    MS_HEAP_NATIVES = 1 << 20,         /* places of native locations, a power of two */
+    MS_HEAP_PYTHONS = 1 << 18,         /* Python locations */
+    MS_HEAP_LOOKUP = 1 << 19,          /* places of their index, a power of two */
     MS_HEAP_MODULES = 4096,            /* libraries ever seen */
-    MS_HEAP_CODES = 1 << 18,           /* Python code objects ever seen */
-    MS_HEAP_TEXT_BYTES = 64 << 20,     /* paths, names, line tables */
+    MS_HEAP_TEXT_BYTES = 64 << 20,     /* paths, names */
     MS_HEAP_SPARES = 1 << 16,          /* places of the ring of recycled stacks, a power of two */
     MS_HEAP_DIRECTORY = 1 << 18,       /* GiB of address space, 48 bits */
     MS_HEAP_ARENA_MIB = 2048,          /* region arrays, tables, counters */
@@ -69,9 +70,9 @@ struct ms_heap {
     uint64_t index_at;     /* uint64_t, see "Stacks" */
     uint64_t stacks_at;    /* stack records of stack_bytes each */
     uint64_t natives_at;   /* uint64_t, see "Locations" */
-    uint64_t pythons_at;   /* uint64_t, the same for Python */
+    uint64_t pythons_at;   /* struct ms_heap_python */
     uint64_t modules_at;   /* struct ms_heap_module */
-    uint64_t codes_at;     /* struct ms_heap_code */
+    uint64_t lookup_at;    /* uint32_t: the hook's index of the Python locations; nobody else's business */
     uint64_t text_at;      /* see "Text" */
     uint64_t spares_at;    /* uint32_t */
     uint64_t directory_at; /* uint32_t */
@@ -85,7 +86,7 @@ struct ms_heap {
     uint32_t natives;
     uint32_t pythons;
     uint32_t modules;
-    uint32_t codes;
+    uint32_t lookup;
     uint32_t spares;
     uint32_t directory;
     uint32_t native_depth; /* most native frames of a stack: K of contract 6.2 */
@@ -115,7 +116,7 @@ struct ms_heap {
     uint32_t spare_tail; /* ring of recycled stacks: taken so far */
     uint32_t slot_high;  /* slots below were used at some time */
     uint32_t module_next; /* modules below are complete */
-    uint32_t code_next;   /* codes handed out; one is complete when its `key` is not 0 */
+    uint32_t python_next; /* Python locations handed out; one is complete when its `line` is not 0 */
     uint32_t truncated;   /* [hc] MS_HEAP_TRUNC_*: set by the hook, cleared when a window opens */
     uint32_t state;       /* enum ms_heap_state */
     uint32_t flags;       /* MS_HEAP_PYTHON ... */
@@ -233,14 +234,13 @@ struct ms_heap_stack {
     uint8_t pythons;
     uint8_t flags; /* MS_HEAP_CUT_*: the walk ended early there */
     uint8_t reserved;
-    /* uint32_t frames[native_depth + python_depth]: places in the location tables; 0: the table was full */
+    /* uint32_t frames[native_depth + python_depth]: native and Python locations; 0: the table was full */
 };
 
-/* ------------------------------------------------------------------ locations, modules, code objects
+/* ------------------------------------------------------------------ locations, modules
  *
  * natives[place] = return address | module << 48. Module 0: in no library (generated code). A return address points behind
  * the call: look up the byte before it. The address is that in the target; subtract the module's bias for its file.
- * pythons[place] = code << 32 | instruction offset, as `offset_unit` of the code says.
  */
 struct ms_heap_module {
     uint64_t start; /* first address and the one behind the last, of all segments */
@@ -252,14 +252,15 @@ struct ms_heap_module {
     uint8_t build_id[28];
 };
 
-struct ms_heap_code {
-    uint64_t key;         /* the code object's address; not unique: another one may have come to lie there later */
-    uint32_t name;        /* text, UTF-8; 0: could not be read */
-    uint32_t file;        /* the same */
-    uint32_t lines;       /* text: the line table's bytes (co_linetable; before 3.10 co_lnotab); 0: none */
-    uint32_t first_line;  /* co_firstlineno */
-    uint32_t version;     /* of Python: 0x030b for 3.11; says what the line table looks like */
-    uint32_t offset_unit; /* bytes of bytecode in one step of the instruction offset */
+/* A place in a Python function. Number 0 is never used. The first three fields tell it from others, for the hook. */
+struct ms_heap_python {
+    uint64_t code; /* the code object's address */
+    uint32_t identity;
+    uint32_t offset;   /* of the instruction */
+    uint32_t function; /* text; 0: could not be read */
+    uint32_t file;     /* text; 0: could not be read */
+    uint32_t line;     /* stored last; UINT32_MAX: unknown */
+    uint32_t reserved;
 };
 
 /*
