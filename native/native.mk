@@ -55,17 +55,24 @@ native: $(native_artefacts)
 # The fakes stand for the libraries below us, found by ASCEND_HOME_PATH; the plain edition also has the old hash table.
 native_unit := $(wildcard native/test/test_*.c) native/test/main.c native/test/child.c native/test/collector.c
 native_tested := $(native_agent) $(native_hooks) $(native_unwind)
-NATIVE_TEST_CFLAGS := $(NATIVE_CFLAGS) -g -O1 -Inative/test -DHANDSHAKE_MS=300 -DSILENCE_MS=50 -DPATIENCE_MS=300
+NATIVE_TEST_CFLAGS := $(NATIVE_CFLAGS) -g -O1 -Inative/test -Inative/hooks/kernel -DHANDSHAKE_MS=300 -DSILENCE_MS=50 -DPATIENCE_MS=300
 native_inner := -DFAKE_INNER
 native_plain := -Wl,--hash-style=sysv
 native_ascend_hal := -DFAKE_HAL
 native_ascendcl :=
+native_runtime := -DFAKE_RUNTIME
+native_acl_rt_impl := -DFAKE_ACL_IMPL
+native_ascendcl_impl := -DFAKE_ACL_IMPL
+native_profapi := -DFAKE_PROFAPI
+native_fakes_inner := ascend_hal ascendcl runtime acl_rt_impl profapi
+native_fakes_plain := ascend_hal ascendcl runtime ascendcl_impl profapi
 
 # native_fake: folder, edition, library
 define native_fake
-$(1)/$(2)/lib64/lib$(3).so: native/test/fake_stack.c native/test/fake.h native/native.mk
+$(1)/$(2)/lib64/lib$(3).so: native/test/fake_stack.c native/test/fake_kernel.c native/test/fake.h native/native.mk
 	@mkdir -p $$(@D)
-	$$(CC) $$(NATIVE_CFLAGS) -fPIC -shared $$(native_$(2)) $$(native_$(3)) -Wl,-soname,lib$(3).so -o $$@ $$<
+	$$(CC) $$(NATIVE_CFLAGS) -fPIC -shared $$(native_$(2)) $$(native_$(3)) -Wl,-soname,lib$(3).so -o $$@ \
+		$$(if $$(filter ascend_hal ascendcl,$(3)),native/test/fake_stack.c) native/test/fake_kernel.c
 endef
 # native_plugin: folder, name, flags. For the unwinder.
 define native_plugin
@@ -79,11 +86,11 @@ build/native/$(1)/unit: $$(native_tested) $$(native_unit) $$(native_headers) nat
 	@mkdir -p $$(@D)
 	cd $$(@D) && $$(CC) $$(patsubst -Inative/%,-I$$(CURDIR)/native/%,$$(NATIVE_TEST_CFLAGS)) $(2) -rdynamic -pthread -o unit \
 		$$(addprefix $$(CURDIR)/,$$(native_tested) $$(native_unit)) -lcmocka
-$(foreach e,inner plain,$(foreach l,ascend_hal ascendcl,$(eval $(call native_fake,build/native/$(1),$(e),$(l)))))
+$(foreach e,inner plain,$(foreach l,$(native_fakes_$(e)),$(eval $(call native_fake,build/native/$(1),$(e),$(l)))))
 $(foreach p,a b,$(eval $(call native_plugin,build/native/$(1),$(p),)))
 $(eval $(call native_plugin,build/native/$(1),c,-DPAD))
 .PHONY: native-$(1)-build
-native-$(1)-build: build/native/$(1)/unit $(foreach e,inner plain,$(foreach l,ascend_hal ascendcl,build/native/$(1)/$(e)/lib64/lib$(l).so)) \
+native-$(1)-build: build/native/$(1)/unit $(foreach e,inner plain,$(foreach l,$(native_fakes_$(e)),build/native/$(1)/$(e)/lib64/lib$(l).so)) \
 	$(patsubst %,build/native/$(1)/plugin-%.so,a b c)
 endef
 $(eval $(call native_tests,test,))

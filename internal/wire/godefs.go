@@ -30,7 +30,14 @@ const (
 	TypeStopTrace  = C.MS_STOP_TRACE
 	TypeStep       = C.MS_STEP
 	TypeLog        = C.MS_LOG
-	TypeSnapshot   = C.MS_SNAPSHOT
+
+	TypeKernelName   = C.MS_KERNEL_NAME
+	TypeKernelLaunch = C.MS_KERNEL_LAUNCH
+	TypeKernelClock  = C.MS_KERNEL_CLOCK
+	TypeKernelRun    = C.MS_KERNEL_RUN
+	TypeKernelNotice = C.MS_KERNEL_NOTICE
+
+	TypeSnapshot = C.MS_SNAPSHOT
 
 	TypeLabelPush    = C.MS_LABEL_PUSH
 	TypeLabelPop     = C.MS_LABEL_POP
@@ -56,6 +63,9 @@ const (
 	LevelUser      = C.MS_LEVEL_USER
 	LabelMax       = C.MS_LABEL_MAX
 )
+
+// StreamNone is the stream of a task of a card that does not say.
+const StreamNone = C.MS_STREAM_NONE
 
 const (
 	AccessUnknown = C.MS_ACCESS_UNKNOWN
@@ -132,15 +142,18 @@ const (
 )
 
 type (
-	Header   C.struct_ms_ring
-	Head     C.struct_ms_head
-	Alloc    C.struct_ms_alloc
-	Free     C.struct_ms_free
-	Text     C.struct_ms_text
-	Snapshot C.struct_ms_snapshot
-	Call     C.struct_ms_call
-	Access   C.struct_ms_access
-	Hello    C.struct_ms_hello
-	Config   C.struct_ms_config
-	Welcome  C.struct_ms_welcome
+	Header       C.struct_ms_ring
+	Head         C.struct_ms_head
+	Alloc        C.struct_ms_alloc
+	Free         C.struct_ms_free
+	Text         C.struct_ms_text
+	KernelLaunch C.struct_ms_kernel_launch
+	KernelClock  C.struct_ms_kernel_clock
+	KernelRun    C.struct_ms_kernel_run
+	Snapshot     C.struct_ms_snapshot
+	Call         C.struct_ms_call
+	Access       C.struct_ms_access
+	Hello        C.struct_ms_hello
+	Config       C.struct_ms_config
+	Welcome      C.struct_ms_welcome
 )

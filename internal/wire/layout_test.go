@@ -9,17 +9,20 @@ import (
 
 func TestLayout(t *testing.T) {
 	layouttest.Layout(t, "../../native/include/wire.h", "wire_gen.go", map[string]reflect.Type{
-		"ms_ring":     reflect.TypeFor[Header](),
-		"ms_head":     reflect.TypeFor[Head](),
-		"ms_alloc":    reflect.TypeFor[Alloc](),
-		"ms_free":     reflect.TypeFor[Free](),
-		"ms_text":     reflect.TypeFor[Text](),
-		"ms_snapshot": reflect.TypeFor[Snapshot](),
-		"ms_call":     reflect.TypeFor[Call](),
-		"ms_access":   reflect.TypeFor[Access](),
-		"ms_hello":    reflect.TypeFor[Hello](),
-		"ms_config":   reflect.TypeFor[Config](),
-		"ms_welcome":  reflect.TypeFor[Welcome](),
+		"ms_ring":          reflect.TypeFor[Header](),
+		"ms_head":          reflect.TypeFor[Head](),
+		"ms_alloc":         reflect.TypeFor[Alloc](),
+		"ms_free":          reflect.TypeFor[Free](),
+		"ms_text":          reflect.TypeFor[Text](),
+		"ms_kernel_launch": reflect.TypeFor[KernelLaunch](),
+		"ms_kernel_clock":  reflect.TypeFor[KernelClock](),
+		"ms_kernel_run":    reflect.TypeFor[KernelRun](),
+		"ms_snapshot":      reflect.TypeFor[Snapshot](),
+		"ms_call":          reflect.TypeFor[Call](),
+		"ms_access":        reflect.TypeFor[Access](),
+		"ms_hello":         reflect.TypeFor[Hello](),
+		"ms_config":        reflect.TypeFor[Config](),
+		"ms_welcome":       reflect.TypeFor[Welcome](),
 	})
 }
 

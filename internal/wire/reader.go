@@ -36,6 +36,8 @@ type Reader struct {
 
 	safe     int64
 	snapshot snapshot
+	settled  int64
+	settling snapshot
 	threads  [threadSlots]threadStamp
 }
 
@@ -147,6 +149,19 @@ func (r *Reader) Safe(now func() int64) int64 {
 		}
 	}
 	return r.safe
+}
+
+// Settled says up to which stamp everything that cards had to say has been handed out; 0 while nobody listens to them. Call it after
+// each batch.
+func (r *Reader) Settled() int64 {
+	if h := r.ring.Header(); r.settling.tail <= r.next {
+		r.settled = r.settling.time
+		r.settling = snapshot{time: atomic.LoadInt64(&h.Settled), tail: atomic.LoadUint64(&h.Tail)}
+		if r.settling.tail <= r.next {
+			r.settled = r.settling.time
+		}
+	}
+	return r.settled
 }
 
 // StuckAt describes the record at which Next is stuck: its position, and its thread, 0 while that is not known.

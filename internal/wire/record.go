@@ -32,6 +32,15 @@ func (r Record) Free() *Free { return (*Free)(r.p) }
 // Text is the record as a value with text. Only for the other types.
 func (r Record) Text() *Text { return (*Text)(r.p) }
 
+// KernelLaunch is the record as a launch. Only for TypeKernelLaunch.
+func (r Record) KernelLaunch() *KernelLaunch { return (*KernelLaunch)(r.p) }
+
+// KernelClock is the record as a reading of a card's counter. Only for TypeKernelClock.
+func (r Record) KernelClock() *KernelClock { return (*KernelClock)(r.p) }
+
+// KernelRun is the record as the begin or end of a task. Only for TypeKernelRun.
+func (r Record) KernelRun() *KernelRun { return (*KernelRun)(r.p) }
+
 // Snapshot is the record as a snapshot. Only for TypeSnapshot.
 func (r Record) Snapshot() *Snapshot { return (*Snapshot)(r.p) }
 
@@ -102,6 +111,12 @@ func leastSize(typ uint16) uint64 {
 		return uint64(unsafe.Sizeof(Alloc{}))
 	case TypeFree, TypeUndo:
 		return uint64(unsafe.Sizeof(Free{}))
+	case TypeKernelLaunch:
+		return uint64(unsafe.Sizeof(KernelLaunch{}))
+	case TypeKernelClock:
+		return uint64(unsafe.Sizeof(KernelClock{}))
+	case TypeKernelRun:
+		return uint64(unsafe.Sizeof(KernelRun{}))
 	case TypeSnapshot:
 		return uint64(unsafe.Sizeof(Snapshot{}))
 	case TypePyCall, TypePyReturn, TypePyOpen:
@@ -119,7 +134,7 @@ func leastSize(typ uint16) uint64 {
 func hasText(typ uint16) bool {
 	switch typ {
 	case TypeMark, TypeRangeStart, TypeRangeEnd, TypeACLInit, TypeACLFini, TypeStartTrace, TypeStopTrace, TypeStep, TypeLog,
-		TypeLabelPush, TypeLabelPop, TypeLabelAddress, TypeAtenMark, TypePyName, TypePyStop, TypeAtenStart, TypeAtenEnd:
+		TypeKernelName, TypeKernelNotice, TypeLabelPush, TypeLabelPop, TypeLabelAddress, TypeAtenMark, TypePyName, TypePyStop, TypeAtenStart, TypeAtenEnd:
 		return true
 	}
 	return false

@@ -25,7 +25,14 @@ const (
 	TypeStopTrace  = 0xa
 	TypeStep       = 0xb
 	TypeLog        = 0xc
-	TypeSnapshot   = 0x32
+
+	TypeKernelName   = 0x14
+	TypeKernelLaunch = 0x15
+	TypeKernelClock  = 0x16
+	TypeKernelRun    = 0x17
+	TypeKernelNotice = 0x18
+
+	TypeSnapshot = 0x32
 
 	TypeLabelPush    = 0x46
 	TypeLabelPop     = 0x47
@@ -51,6 +58,8 @@ const (
 	LevelUser      = 0x5
 	LabelMax       = 0x80
 )
+
+const StreamNone = 0xffffffff
 
 const (
 	AccessUnknown = 0x0
@@ -145,7 +154,8 @@ type (
 		Count     uint64
 		Ns        uint64
 		Skipped   uint64
-		Pad4      [40]uint8
+		Settled   int64
+		Pad4      [32]uint8
 	}
 	Head struct {
 		Mark   uint64
@@ -173,6 +183,26 @@ type (
 		Value    uint64
 		Length   uint32
 		Reserved uint32
+	}
+	KernelLaunch struct {
+		H      Head
+		Name   uint64
+		Stream uint32
+		Task   uint32
+	}
+	KernelClock struct {
+		H         Head
+		Count     uint64
+		When      int64
+		Frequency uint64
+	}
+	KernelRun struct {
+		H      Head
+		Count  uint64
+		Stream uint32
+		Task   uint32
+		End    uint32
+		Pad    uint32
 	}
 	Snapshot struct {
 		H              Head

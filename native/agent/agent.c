@@ -194,3 +194,8 @@ void ms_suppress_end(void)
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     self.depth--;
 }
+
+uint32_t ms_generation(void)
+{
+    return agent.generation;
+}

@@ -37,6 +37,8 @@ enum ms_mode {
 enum ms_interest {
     MS_MEMORY, /* allocations and frees: wanted by the `events` option, also while paused */
     MS_TRACE,  /* marks, ranges, ACL events: wanted whenever tracing */
+    MS_KERNEL, /* kernels: wanted by the `events` and `level` options; MS_SHADOW while paused, for what must be known later */
+    MS_INTERESTS,
 };
 
 /* Begins an event on this thread; the first one of a process connects to the collector. After MS_SKIP no ms_leave. */
@@ -67,13 +69,22 @@ MS_EXPORT uint16_t ms_current_device(void);
 /* Logical to physical card by ASCEND_RT_VISIBLE_DEVICES; MS_DEVICE_NONE when the list does not have it. */
 MS_EXPORT uint16_t ms_physical_device(int logical);
 
+/* Whether the options want the card. Call between ms_enter and ms_leave, as what follows here. */
+MS_EXPORT bool ms_device_wanted(uint16_t device);
+
+/* A number from 1 that a forked child does not share with its parent: it tells what was said to this process's collector. */
+MS_EXPORT uint32_t ms_generation(void);
+
+/* wire.h, `settled` of the ring. */
+MS_EXPORT void ms_settled(int64_t stamp);
+
 MS_EXPORT void *ms_resolve(void **slot, const void *hook, const char *inner, const char *name, const char *library);
 
 /*
  * The real function behind a hook, whichever comes first in load order: `inner` (may be NULL) in any library, or `name`
  * in one behind the hook's own, which is how another preloaded wrapper gets its turn. Without either,
  * $ASCEND_HOME_PATH/lib64/`library` is loaded and the search made again. NULL when there is none.
- * `slot` caches the answer; `hook` is the hook itself.
+ * `slot` caches the answer; `hook` is the hook itself, or NULL to take the first library that has `name`.
  */
 static inline void *ms_real(void **slot, const void *hook, const char *inner, const char *name, const char *library)
 {

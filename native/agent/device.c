@@ -81,3 +81,8 @@ uint16_t ms_current_device(void)
     errno = saved;
     return failed ? MS_DEVICE_NONE : ms_physical_device(device);
 }
+
+bool ms_device_wanted(uint16_t device)
+{
+    return device_wanted(device);
+}

@@ -117,3 +117,8 @@ void ms_publish(struct ms_head *record)
     const uint64_t ready = (uint64_t)(MS_STATE_BUSY ^ MS_STATE_READY) << MS_MARK_STATE_SHIFT;
     __atomic_store_n(&record->mark, record->mark ^ ready, __ATOMIC_RELEASE);
 }
+
+void ms_settled(int64_t stamp)
+{
+    __atomic_store_n(&agent.ring->settled, stamp, __ATOMIC_RELEASE);
+}

@@ -45,10 +45,10 @@ struct life {
 struct agent {
     struct life *life; /* NULL before the first event */
     struct ms_ring *ring;
-    unsigned char *data; /* mapped twice in a row */
-    uint64_t size;       /* of the data, a power of two */
-    uint32_t generation; /* counts connections; a thread of an older one has a stale tid */
-    uint8_t mode[2][2];  /* enum ms_mode by interest and tracing */
+    unsigned char *data;           /* mapped twice in a row */
+    uint64_t size;                 /* of the data, a power of two */
+    uint32_t generation;           /* counts connections; a thread of an older one has a stale tid */
+    uint8_t mode[MS_INTERESTS][2]; /* enum ms_mode by interest and tracing */
     struct ms_config config;
     /* What a child by fork goes on with. */
     uint8_t inherited;        /* enum ms_inherited */

@@ -53,7 +53,8 @@ struct ms_ring {
     uint64_t wait_count; /* producers: times that a producer had to wait for space */
     uint64_t wait_ns;    /* ... and for how long, summed over threads */
     uint64_t skipped;    /* events that were not recorded because the collector was gone */
-    uint8_t pad4[40];
+    int64_t settled;     /* what the cards had to say of the time before is published; 0 while nobody listens to them */
+    uint8_t pad4[32];
 };
 
 /* ------------------------------------------------------------------ records */
@@ -71,6 +72,12 @@ enum ms_type {
     MS_STOP_TRACE = 10,
     MS_STEP = 11, /* struct ms_text, value = step number */
     MS_LOG = 12,  /* struct ms_text, value = enum ms_log_level */
+
+    MS_KERNEL_NAME = 20,   /* struct ms_text, value = id: the name that later MS_KERNEL_LAUNCH mean by this id */
+    MS_KERNEL_LAUNCH = 21, /* struct ms_kernel_launch: this thread hands a kernel to the card */
+    MS_KERNEL_CLOCK = 22,  /* struct ms_kernel_clock: the card's channel is open; how to read the counts that follow */
+    MS_KERNEL_RUN = 23,    /* struct ms_kernel_run: a task begins or ends on the card; its own time is `count` */
+    MS_KERNEL_NOTICE = 24, /* struct ms_text: what of kernels is not recorded and why; for the user */
 
     MS_SNAPSHOT = 50, /* struct ms_snapshot */
 
@@ -160,6 +167,32 @@ struct ms_text {
     uint64_t value;
     uint32_t length; /* bytes of text that follow this struct, no terminator */
     uint32_t reserved;
+};
+
+struct ms_kernel_launch {
+    struct ms_head h;
+    uint64_t name; /* id of an MS_KERNEL_NAME before it */
+    uint32_t stream;
+    uint32_t task; /* times that the task id has wrapped << 16 | task id */
+};
+
+/* The card's counter at one moment. */
+struct ms_kernel_clock {
+    struct ms_head h;
+    uint64_t count;
+    int64_t when;       /* the moment, CLOCK_MONOTONIC ns */
+    uint64_t frequency; /* counts per second, in kHz; not 0 */
+};
+
+enum { MS_STREAM_NONE = 0xffffffff }; /* this kind of card does not say */
+
+struct ms_kernel_run {
+    struct ms_head h;
+    uint64_t count;  /* of the card's counter, when it happened */
+    uint32_t stream; /* or MS_STREAM_NONE */
+    uint32_t task;   /* task id */
+    uint32_t end;    /* 1: the end, 0: the beginning */
+    uint32_t pad;
 };
 
 /* What a framework's caching pool and the card say at one moment, bytes; the snapshot's name follows. */

@@ -1,6 +1,10 @@
 /*
- * kernel.c - the life of ACL (abi.md 1.4). Kernel launches come later.
+ * kernel.c - the life of ACL (abi.md 1.4), and when somebody has to listen for kernels.
  */
+#include "kernel.h"
+
+#include <errno.h>
+
 #include "agent.h"
 
 typedef int aclError;
@@ -17,6 +21,29 @@ static void put_event(enum ms_type type)
     ms_leave();
 }
 
+void kernel_expect(void)
+{
+    if (ms_enter(MS_KERNEL) == MS_SKIP)
+        return;
+    int saved = errno;
+    names_listen(false);
+    errno = saved;
+    ms_leave();
+}
+
+void kernel_before_launch(void)
+{
+    enum ms_mode mode = ms_enter(MS_KERNEL);
+    if (mode == MS_SKIP)
+        return;
+    int saved = errno;
+    names_listen(true);
+    if (mode == MS_NORMAL)
+        channel_open(ms_current_device());
+    errno = saved;
+    ms_leave();
+}
+
 /* Recorded whatever the result: a second aclInit fails and is still the program's use of ACL. */
 MS_EXPORT aclError aclInit(const char *configPath)
 {
@@ -24,6 +51,7 @@ MS_EXPORT aclError aclInit(const char *configPath)
     aclError (*real)(const char *) = ms_real(&slot, (void *)aclInit, NULL, "aclInit", library);
     if (!real)
         return ACL_ERROR_INTERNAL_ERROR;
+    kernel_expect(); /* the runtime may name its kernels from here on */
     aclError result = real(configPath);
     put_event(MS_ACL_INIT);
     return result;
@@ -35,15 +63,27 @@ MS_EXPORT aclError aclFinalize(void)
     aclError (*real)(void) = ms_real(&slot, (void *)aclFinalize, NULL, "aclFinalize", library);
     if (!real)
         return ACL_ERROR_INTERNAL_ERROR;
+    if (ms_enter(MS_KERNEL) != MS_SKIP) {
+        int saved = errno;
+        channel_close_all(); /* before there is no driver any more */
+        errno = saved;
+        ms_leave();
+    }
     aclError result = real();
     put_event(MS_ACL_FINI);
     return result;
 }
 
-/* Nothing to record yet; collecting CPU tensors will begin here. */
+/* Nothing to record, but the card is one that will be used. */
 MS_EXPORT aclError aclrtSetDevice(int32_t deviceId)
 {
     static void *slot;
     aclError (*real)(int32_t) = ms_real(&slot, (void *)aclrtSetDevice, NULL, "aclrtSetDevice", library);
-    return real ? real(deviceId) : ACL_ERROR_INTERNAL_ERROR;
+    if (!real)
+        return ACL_ERROR_INTERNAL_ERROR;
+    kernel_expect();
+    aclError result = real(deviceId);
+    if (result == 0)
+        kernel_before_launch();
+    return result;
 }
