@@ -61,7 +61,7 @@ static struct card {
 
 static struct {
     uint32_t opener;     /* futex-free lock of the slow path: the generation of who holds it */
-    uint32_t generation; /* of the process that has the reader, 0: none */
+    uint32_t generation; /* atomic: of the process that has the reader, 0: none */
     uint32_t stop;       /* futex */
     uint32_t done;       /* futex */
     uint32_t over;       /* the generation of a process that is ending */
@@ -223,6 +223,11 @@ static void *read_channels(void *unused)
     }
     stop_all(buffer, lost);
     ms_settled(0);
+    if (lost) { /* the options of a Python program may want kernels again */
+        __atomic_store_n(&reader.generation, 0, __ATOMIC_RELAXED);
+        for (unsigned i = 0; i < CARDS; i++)
+            __atomic_store_n(&cards[i].settled, 0, __ATOMIC_RELEASE);
+    }
     set(&reader.done, 1);
     return NULL;
 }
@@ -325,14 +330,14 @@ static void open_channel(uint16_t card)
     c->live = true;
     c->rest_bytes = 0;
     __atomic_store_n(&c->reading, 1, __ATOMIC_RELEASE);
-    if (reader.generation == ms_generation())
+    if (__atomic_load_n(&reader.generation, __ATOMIC_RELAXED) == ms_generation())
         return;
     static bool exit_watched;
     ms_settled(now_ns());
     if (!exit_watched)
         exit_watched = atexit(at_exit) == 0;
     if (start_reader()) {
-        reader.generation = ms_generation();
+        __atomic_store_n(&reader.generation, ms_generation(), __ATOMIC_RELAXED);
         return;
     }
     ms_settled(0);
@@ -363,7 +368,7 @@ static void forget_parent(uint32_t generation)
         return;
     for (unsigned i = 0; i < CARDS; i++)
         cards[i].reading = 0;
-    reader.generation = 0;
+    __atomic_store_n(&reader.generation, 0, __ATOMIC_RELAXED);
     mine = generation;
 }
 
@@ -389,14 +394,14 @@ void channel_close_all(void)
     const uint32_t generation = ms_generation();
     if (!take_turn(generation))
         return;
-    if (reader.generation == generation) {
+    if (__atomic_load_n(&reader.generation, __ATOMIC_RELAXED) == generation) {
         set(&reader.stop, 1);
         for (int64_t deadline = now_ns() + (int64_t)TURN_MS * NS_PER_MS;
              !__atomic_load_n(&reader.done, __ATOMIC_ACQUIRE) && now_ns() < deadline;)
             wait_on(&reader.done, 0, NS_PER_MS);
         if (__atomic_load_n(&reader.done,
                             __ATOMIC_ACQUIRE)) { /* otherwise the thread hangs in the driver; no second one */
-            reader.generation = 0;
+            __atomic_store_n(&reader.generation, 0, __ATOMIC_RELAXED);
             for (unsigned i = 0; i < CARDS; i++)
                 __atomic_store_n(&cards[i].settled, 0, __ATOMIC_RELEASE);
         }
