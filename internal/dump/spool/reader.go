@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"math"
@@ -136,7 +135,7 @@ func (r *Reader) read(at Pos) (whole bool, err error) {
 			r.buf = r.buf[:size]
 			if _, err := r.seg.ReadAt(r.buf, off+blockHeader); err != nil && err != io.EOF {
 				return false, err
-			} else if err == nil && crc32.Checksum(r.buf, castagnoli) == le.Uint32(h[4:]) {
+			} else if err == nil && checksum(r.buf) == le.Uint32(h[4:]) {
 				r.block = Block{Pos: at, End: at + blockHeader + Pos(size)}
 				r.rest, r.state = r.buf, state{}
 				return true, nil
@@ -243,7 +242,7 @@ func (r *Reader) Save(text []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(append(fmt.Appendf(nil, "%08x\n", crc32.Checksum(text, castagnoli)), text...))
+	_, err = f.Write(append(fmt.Appendf(nil, "%08x\n", checksum(text)), text...))
 	if e := f.Close(); err == nil {
 		err = e
 	}
@@ -275,7 +274,7 @@ func (r *Reader) Saved() ([]byte, error) {
 	}
 	const n = 9 // checksum and line end
 	if len(b) >= n && len(b) <= maxState {
-		if sum, err := strconv.ParseUint(string(b[:n-1]), 16, 32); err == nil && uint32(sum) == crc32.Checksum(b[n:], castagnoli) {
+		if sum, err := strconv.ParseUint(string(b[:n-1]), 16, 32); err == nil && uint32(sum) == checksum(b[n:]) {
 			return b[n:], nil
 		}
 	}

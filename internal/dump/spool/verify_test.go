@@ -3,7 +3,6 @@ package spool
 import (
 	"bytes"
 	"errors"
-	"hash/crc32"
 	"io"
 	"math"
 	"os"
@@ -161,7 +160,7 @@ func TestSavedTooLarge(t *testing.T) {
 	}
 	defer r.Close()
 	text := bytes.Repeat([]byte{' '}, maxState)
-	sum := crc32.Checksum(text, castagnoli)
+	sum := checksum(text)
 	head := []byte("00000000\n")
 	for i := range 8 {
 		head[7-i] = "0123456789abcdef"[sum>>(4*i)&15]

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"os"
 
@@ -139,7 +138,7 @@ func (w *Writer) write() error {
 	b := w.buf
 	le := binary.LittleEndian
 	le.PutUint32(b[0:], uint32(len(b)-blockHeader))
-	le.PutUint32(b[4:], crc32.Checksum(b[blockHeader:], castagnoli))
+	le.PutUint32(b[4:], checksum(b[blockHeader:]))
 
 	err := w.roll(len(b))
 	if err == nil {
