@@ -1,0 +1,238 @@
+// Package heaptest plays the hook's side of the host heap's tables in tests: a process whose allocations a test makes one by one.
+// It follows native/include/hostheap.h, without concurrency: one call at a time.
+package heaptest
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"memscope/internal/hostheap"
+)
+
+// Process is a made-up target.
+type Process struct {
+	h    *hostheap.Header
+	base unsafe.Pointer
+	live map[uint64]block
+
+	locations map[uint64]uint32
+	places    [2]uint32 // next free in the location tables
+}
+
+type block struct {
+	size  uint64
+	stack uint32
+	tick  uint32
+}
+
+// New is a process that has just got its tables.
+func New(t *hostheap.Tables) *Process {
+	h := t.Header()
+	p := &Process{h: h, base: unsafe.Pointer(h), live: map[uint64]block{}, locations: map[uint64]uint32{}, places: [2]uint32{1, 1}}
+	h.Arena_next, h.Text_next, h.Stack_next, h.Slot_high, h.Module_next = hostheap.Unit, 4, hostheap.StackFirst, 1, 1
+	h.Pid = 4711
+	return p
+}
+
+func at[T any](p *Process, offset uint64) *T { return (*T)(unsafe.Add(p.base, offset)) }
+
+// Arena takes bytes of the arena and returns their unit.
+func (p *Process) Arena(bytes uint64) uint32 {
+	unit := p.h.Arena_next / hostheap.Unit
+	p.h.Arena_next += (bytes + hostheap.Unit - 1) &^ (hostheap.Unit - 1)
+	if p.h.Arena_next > p.h.Arena_bytes {
+		panic("the arena is full")
+	}
+	return uint32(unit)
+}
+
+func (p *Process) arena(unit uint32) uint64 { return p.h.Arena_at + uint64(unit)*hostheap.Unit }
+
+// Text stores bytes and returns the reference.
+func (p *Process) Text(b []byte) uint32 {
+	reference := p.h.Text_next / 4
+	place := p.h.Text_at + p.h.Text_next
+	*at[uint32](p, place) = uint32(len(b))
+	copy(unsafe.Slice(at[byte](p, place+4), len(b)), b)
+	p.h.Text_next += (4 + uint64(len(b)) + 3) &^ 3
+	return uint32(reference)
+}
+
+// Library enters a library and returns its number.
+func (p *Process) Library(path string, start, end, bias uint64, id []byte) uint32 {
+	n := p.h.Module_next
+	m := at[hostheap.Module](p, p.h.Modules_at+uint64(n)*uint64(unsafe.Sizeof(hostheap.Module{})))
+	m.Start, m.End, m.Bias, m.Path, m.Id_bytes = start, end, bias, p.Text([]byte(path)), uint32(len(id))
+	copy(m.Id[:], id)
+	p.h.Module_next++
+	return n
+}
+
+// Code enters a Python code object and returns its number.
+func (p *Process) Code(name, file string, firstLine int, lines []byte, version, unit uint32) uint32 {
+	n := p.h.Code_next
+	c := at[hostheap.Code](p, p.h.Codes_at+uint64(n)*uint64(unsafe.Sizeof(hostheap.Code{})))
+	c.Name, c.File, c.First_line, c.Version, c.Offset_unit = p.Text([]byte(name)), p.Text([]byte(file)), uint32(firstLine), version, unit
+	if lines != nil {
+		c.Lines = p.Text(lines)
+	}
+	c.Key = uint64(n) + 1
+	p.h.Code_next++
+	return n
+}
+
+// Stack enters a stack and returns its id; innermost frame first.
+func (p *Process) Stack(native []hostheap.NativeFrame, python []hostheap.PythonFrame) uint32 {
+	id := p.h.Stack_next
+	offset := p.h.Stacks_at + uint64(id)*uint64(p.h.Stack_bytes)
+	s := at[hostheap.Stack](p, offset)
+	s.Hash, s.Natives, s.Pythons = uint64(id)<<20|1<<63, uint8(len(native)), uint8(len(python))
+	offset += uint64(unsafe.Sizeof(*s))
+	for _, f := range native {
+		*at[uint32](p, offset) = p.location(0, p.h.Natives_at, f.PC|uint64(f.Module)<<48)
+		offset += 4
+	}
+	for _, f := range python {
+		*at[uint32](p, offset) = p.location(1, p.h.Pythons_at, uint64(f.Code)<<32|uint64(f.Offset))
+		offset += 4
+	}
+	s.Incarnation += 2
+	p.h.Stack_next++
+	return id
+}
+
+func (p *Process) location(table int, section, value uint64) uint32 {
+	key := value<<1 | uint64(table)
+	if place, ok := p.locations[key]; ok {
+		return place
+	}
+	place := p.places[table]
+	p.places[table]++
+	*at[uint64](p, section+uint64(place)*8) = value
+	p.locations[key] = place
+	return place
+}
+
+// Slot is a thread's counters.
+func (p *Process) Slot(n uint32) *hostheap.Slot {
+	p.h.Slot_high = max(p.h.Slot_high, n+1)
+	return at[hostheap.Slot](p, p.h.Slots_at+uint64(n)*uint64(unsafe.Sizeof(hostheap.Slot{})))
+}
+
+func (p *Process) count(slot, stack uint32) *hostheap.Count {
+	unit := &p.Slot(slot).Counters[stack/hostheap.Counters]
+	size := uint64(unsafe.Sizeof(hostheap.Count{}))
+	if *unit == 0 {
+		*unit = p.Arena(size * hostheap.Counters)
+	}
+	return at[hostheap.Count](p, p.arena(*unit)+uint64(stack%hostheap.Counters)*size)
+}
+
+// Malloc makes a block. Outside of a window it does nothing, like the hook. slot is the thread.
+func (p *Process) Malloc(slot uint32, addr, size uint64, stack uint32) {
+	window := atomic.LoadUint32(&p.h.Window)
+	if window == 0 {
+		return
+	}
+	tick := atomic.LoadUint32(&p.h.Tick)
+	c := p.count(slot, stack)
+	c.Alloc_count++
+	c.Alloc_bytes += size
+	p.live[addr] = block{size, stack, tick}
+	r := p.region(addr)
+	if r.Window != window {
+		r.Window, r.Used, r.Class, r.Scale = window, 0, 0, 0
+		r.Table = p.Arena(16 * 8)
+	}
+	for tick>>r.Scale > hostheap.AgeMost {
+		p.rescale(r)
+	}
+	entries := p.entries(r)
+	if int(r.Used) == len(entries) {
+		old := entries
+		r.Class++
+		r.Table = p.Arena(uint64(2+r.Class%2) << (3 + r.Class/2) * 8)
+		entries = p.entries(r)
+		copy(entries, old)
+	}
+	shown := min(size, hostheap.SizeLarge)
+	entry := addr&0xffff>>3<<hostheap.GranuleShift | uint64(stack)<<hostheap.StackShift | shown<<hostheap.SizeShift | uint64(tick>>r.Scale)
+	for i := range entries {
+		if entries[i] == 0 {
+			entries[i] = entry
+			break
+		}
+	}
+	r.Used++
+	if size >= hostheap.SizeLarge {
+		p.region(addr + 1<<hostheap.RegionShift).Large = size
+	}
+	r.Lock += 2
+}
+
+// Free frees a block that Malloc has made in this window; another address counts as one from before it, of `usable` bytes.
+func (p *Process) Free(slot uint32, addr, usable uint64) {
+	if p.h.Window == 0 {
+		return
+	}
+	b, ok := p.live[addr]
+	if !ok {
+		s := p.Slot(slot)
+		bucket := hostheap.Bucket(usable)
+		s.Prewindow[bucket].Count++
+		s.Prewindow[bucket].Bytes += usable
+		return
+	}
+	delete(p.live, addr)
+	r := p.region(addr)
+	entries := p.entries(r)
+	for i, e := range entries {
+		if e != 0 && e>>hostheap.GranuleShift == addr&0xffff>>3 {
+			entries[i] = 0
+			break
+		}
+	}
+	r.Used--
+	r.Lock += 2
+	c := p.count(slot, b.stack)
+	c.Free_count++
+	c.Free_bytes += b.size
+	c.Lifetime += uint64(atomic.LoadUint32(&p.h.Tick) - b.tick)
+}
+
+// Region is the ledger's region of an address.
+func (p *Process) Region(addr uint64) *hostheap.Region { return p.region(addr) }
+
+func (p *Process) region(addr uint64) *hostheap.Region {
+	unit := at[uint32](p, p.h.Directory_at+addr>>hostheap.GiBShift*4)
+	size := uint64(unsafe.Sizeof(hostheap.Region{}))
+	const perGiB = 1 << (hostheap.GiBShift - hostheap.RegionShift)
+	if *unit == 0 {
+		*unit = p.Arena(perGiB * size)
+	}
+	return at[hostheap.Region](p, p.arena(*unit)+addr>>hostheap.RegionShift%perGiB*size)
+}
+
+func (p *Process) entries(r *hostheap.Region) []uint64 {
+	return unsafe.Slice(at[uint64](p, p.arena(r.Table)), (2+int(r.Class)%2)<<(3+r.Class/2))
+}
+
+func (p *Process) rescale(r *hostheap.Region) {
+	r.Scale++
+	for i, e := range p.entries(r) {
+		p.entries(r)[i] = e&^hostheap.AgeMost | e&hostheap.AgeMost>>1
+	}
+}
+
+// Lines311 is a line table of Python 3.11 in which every code unit is on the line first + its number.
+func Lines311(units int) []byte {
+	var b []byte
+	for i := range units {
+		delta := byte(1)
+		if i == 0 {
+			delta = 0
+		}
+		b = append(b, 0x80|13<<3, delta<<1) // no column info, one unit, signed varint
+	}
+	return b
+}

@@ -1,0 +1,84 @@
+package lsi
+
+import (
+	"math"
+	"slices"
+)
+
+func clamp(x float64) float64 {
+	if !(x > 0) { // also for a NaN
+		return 0
+	}
+	return min(x, 1)
+}
+
+func median(x []float64) float64 {
+	if len(x) == 0 {
+		return 0
+	}
+	sorted := slices.Clone(x)
+	slices.Sort(sorted)
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
+}
+
+// theilSen is the median slope per step over the pairs that lie half the length apart.
+func theilSen(y []float64) float64 {
+	h := len(y) / 2
+	if h == 0 {
+		return 0
+	}
+	slopes := make([]float64, 0, len(y)-h)
+	for i := 0; i+h < len(y); i++ {
+		slopes = append(slopes, (y[i+h]-y[i])/float64(h))
+	}
+	return median(slopes)
+}
+
+// spread is the robust standard deviation around a line of a slope.
+func spread(y []float64, slope float64) float64 {
+	rest := make([]float64, len(y))
+	for i := range y {
+		rest[i] = y[i] - slope*float64(i)
+	}
+	level := median(rest)
+	for i := range rest {
+		rest[i] = math.Abs(rest[i] - level)
+	}
+	return 1.4826 * median(rest)
+}
+
+// kendall is the rank correlation with time; equal values count as neither.
+func kendall(y []float64) float64 {
+	sum, pairs := 0, 0
+	for i := range y {
+		for j := i + 1; j < len(y); j++ {
+			pairs++
+			switch {
+			case y[j] > y[i]:
+				sum++
+			case y[j] < y[i]:
+				sum--
+			}
+		}
+	}
+	if pairs == 0 {
+		return 0
+	}
+	return float64(sum) / float64(pairs)
+}
+
+// direction is the share of ups over downs among the increments, by their sums: from -1 to 1.
+func direction(y []float64) float64 {
+	up, down := 0.0, 0.0
+	for i := 1; i < len(y); i++ {
+		if d := y[i] - y[i-1]; d > 0 {
+			up += d
+		} else {
+			down -= d
+		}
+	}
+	if up+down == 0 {
+		return 0
+	}
+	return (up - down) / (up + down)
+}
