@@ -1,6 +1,7 @@
 package hostheap
 
 import (
+	"math"
 	"sync/atomic"
 	"unsafe"
 )
@@ -21,10 +22,10 @@ type NativeFrame struct {
 	Module uint32
 }
 
-// PythonFrame is a place in a code object.
+// PythonFrame is a place in a Python function. Texts that could not be read are empty, a line that is not known 0.
 type PythonFrame struct {
-	Code   uint32 // number
-	Offset uint32 // instruction offset, in steps of the code's unit
+	Function, File string
+	Line           int
 }
 
 // Stack reads a stack. false: the id has no record, or one that is being written all the time.
@@ -75,15 +76,20 @@ func (t *Tables) native(place uint32) NativeFrame {
 	return NativeFrame{PC: v & (1<<module - 1), Module: uint32(v >> module)}
 }
 
-// noCode is the code of a frame whose place is not known.
-const noCode = 1<<32 - 1
-
 func (t *Tables) python(place uint32) PythonFrame {
-	if place == 0 || place >= t.h.Pythons {
-		return PythonFrame{Code: noCode}
+	if place == 0 || place >= min(atomic.LoadUint32(&t.Header().Python_next), t.h.Pythons) {
+		return PythonFrame{}
 	}
-	v := atomic.LoadUint64(at[uint64](t, t.h.Pythons_at+uint64(place)*8))
-	return PythonFrame{Code: uint32(v >> 32), Offset: uint32(v)}
+	p := at[PythonLine](t, t.h.Pythons_at+uint64(place)*uint64(unsafe.Sizeof(PythonLine{})))
+	line := atomic.LoadUint32(&p.Line)
+	if line == 0 {
+		return PythonFrame{}
+	}
+	f := PythonFrame{Function: string(t.text(p.Function)), File: string(t.text(p.File))}
+	if line != math.MaxUint32 {
+		f.Line = int(line)
+	}
+	return f
 }
 
 // Library is a module of the target, also one that was unloaded since.
@@ -105,30 +111,6 @@ func (t *Tables) Library(number uint32) (Library, bool) {
 		l.BuildID = append(l.BuildID, m.Id[:n]...)
 	}
 	return l, true
-}
-
-// PyCode is a Python code object.
-type PyCode struct {
-	Name, File string // "" when unreadable
-	Lines      []byte // the line table, in the form of Version
-	FirstLine  int
-	Version    uint32 // of Python: 0x030b for 3.11
-	Unit       uint32 // bytes of bytecode in one step of an instruction offset
-}
-
-// Code reads a code object by its number.
-func (t *Tables) Code(number uint32) (PyCode, bool) {
-	if number >= min(atomic.LoadUint32(&t.Header().Code_next), t.h.Codes) {
-		return PyCode{}, false
-	}
-	c := at[Code](t, t.h.Codes_at+uint64(number)*uint64(unsafe.Sizeof(Code{})))
-	if atomic.LoadUint64(&c.Key) == 0 {
-		return PyCode{}, false
-	}
-	return PyCode{
-		Name: string(t.text(c.Name)), File: string(t.text(c.File)), Lines: append([]byte(nil), t.text(c.Lines)...),
-		FirstLine: int(int32(c.First_line)), Version: c.Version, Unit: max(c.Offset_unit, 1),
-	}, true
 }
 
 // text is the bytes of a reference, nil for none.

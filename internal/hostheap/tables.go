@@ -11,7 +11,7 @@ import (
 
 // Limits is how large the tables of one process are made. The zero value of a field stands for the constant of the same name.
 type Limits struct {
-	Slots, Index, Stacks, Locations, Modules, Codes, Spares, Directory uint32
+	Slots, Index, Stacks, Natives, Pythons, Lookup, Modules, Spares, Directory uint32
 
 	TextBytes, ArenaBytes  uint64
 	Blocks, OverflowBlocks uint64
@@ -34,9 +34,10 @@ func (l *Limits) fill() {
 	or(&l.Slots, Slots)
 	or(&l.Index, Index)
 	or(&l.Stacks, Stacks)
-	or(&l.Locations, Locations)
+	or(&l.Natives, Natives)
+	or(&l.Pythons, Pythons)
+	or(&l.Lookup, Lookup)
 	or(&l.Modules, Modules)
-	or(&l.Codes, Codes)
 	or(&l.Spares, Spares)
 	or(&l.Directory, Directory)
 	or(&l.NativeDepth, depthDefault)
@@ -70,8 +71,8 @@ func NewTables(l Limits) (*Tables, error) {
 	t := &Tables{}
 	h := &t.h
 	h.Magic, h.Version = Magic, Version
-	h.Slots, h.Index, h.Stacks, h.Natives, h.Pythons = l.Slots, l.Index, l.Stacks, l.Locations, l.Locations
-	h.Modules, h.Codes, h.Spares, h.Directory = l.Modules, l.Codes, l.Spares, l.Directory
+	h.Slots, h.Index, h.Stacks, h.Natives, h.Pythons = l.Slots, l.Index, l.Stacks, l.Natives, l.Pythons
+	h.Modules, h.Lookup, h.Spares, h.Directory = l.Modules, l.Lookup, l.Spares, l.Directory
 	h.Native_depth, h.Python_depth, h.Text_bytes, h.Arena_bytes = l.NativeDepth, l.PythonDepth, l.TextBytes, l.ArenaBytes
 	h.Blocks_most, h.Overflow_most = l.Blocks, l.OverflowBlocks
 	h.Stack_bytes = (uint32(unsafe.Sizeof(Stack{})) + 4*(l.NativeDepth+l.PythonDepth) + 7) &^ 7
@@ -84,9 +85,9 @@ func NewTables(l Limits) (*Tables, error) {
 	place(&h.Index_at, uint64(h.Index)*8)
 	place(&h.Stacks_at, uint64(h.Stacks)*uint64(h.Stack_bytes))
 	place(&h.Natives_at, uint64(h.Natives)*8)
-	place(&h.Pythons_at, uint64(h.Pythons)*8)
+	place(&h.Pythons_at, uint64(h.Pythons)*uint64(unsafe.Sizeof(PythonLine{})))
 	place(&h.Modules_at, uint64(h.Modules)*uint64(unsafe.Sizeof(Module{})))
-	place(&h.Codes_at, uint64(h.Codes)*uint64(unsafe.Sizeof(Code{})))
+	place(&h.Lookup_at, uint64(h.Lookup)*4)
 	place(&h.Text_at, h.Text_bytes)
 	place(&h.Spares_at, uint64(h.Spares)*4)
 	place(&h.Directory_at, uint64(h.Directory)*4)

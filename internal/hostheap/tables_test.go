@@ -11,7 +11,7 @@ import (
 // small are tables for tests.
 func small(t *testing.T) *hostheap.Tables {
 	t.Helper()
-	tables, err := hostheap.NewTables(hostheap.Limits{ArenaBytes: 64 << 20, TextBytes: 1 << 20, Slots: 16, Codes: 64, Modules: 64})
+	tables, err := hostheap.NewTables(hostheap.Limits{ArenaBytes: 64 << 20, TextBytes: 1 << 20, Slots: 16, Modules: 64})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,8 +129,7 @@ func TestDebris(t *testing.T) {
 	tables := small(t)
 	p := heaptest.New(tables)
 	tables.Header().Window = 1
-	code := p.Code("f", "f.py", 1, nil, 0x30b, 2)
-	stack := p.Stack([]hostheap.NativeFrame{{1, p.Library("l", 0, 1, 0, nil)}}, []hostheap.PythonFrame{{code, 3}})
+	stack := p.Stack([]hostheap.NativeFrame{{PC: 1, Module: p.Library("l", 0, 1, 0, nil)}}, []hostheap.PythonFrame{{"f", "f.py", 3}})
 	p.Malloc(1, 0x10000, 3<<20, stack)
 	rnd := rand.New(rand.NewPCG(3, 4))
 	h := tables.Header()
@@ -138,11 +137,10 @@ func TestDebris(t *testing.T) {
 	for range 600 {
 		w := words[rnd.IntN(len(words))]
 		w[rnd.IntN(len(w))] = rnd.Uint32()
-		h.Stack_next, h.Slot_high, h.Module_next, h.Code_next = rnd.Uint32(), rnd.Uint32N(40), rnd.Uint32(), rnd.Uint32()
+		h.Stack_next, h.Slot_high, h.Module_next, h.Python_next = rnd.Uint32(), rnd.Uint32N(40), rnd.Uint32(), rnd.Uint32()
 		tables.Blocks(1, rnd.IntN(2) == 0, func(hostheap.Block) {})
 		tables.Stack(stack)
 		tables.Library(1)
-		tables.Code(code)
 	}
 	tables.Counters(nil)
 	tables.Tally()

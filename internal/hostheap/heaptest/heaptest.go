@@ -16,7 +16,6 @@ type Process struct {
 	live map[uint64]block
 
 	locations map[uint64]uint32
-	places    [2]uint32 // next free in the location tables
 }
 
 type block struct {
@@ -28,8 +27,8 @@ type block struct {
 // New is a process that has just got its tables.
 func New(t *hostheap.Tables) *Process {
 	h := t.Header()
-	p := &Process{h: h, base: unsafe.Pointer(h), live: map[uint64]block{}, locations: map[uint64]uint32{}, places: [2]uint32{1, 1}}
-	h.Arena_next, h.Text_next, h.Stack_next, h.Slot_high, h.Module_next = hostheap.Unit, 4, hostheap.StackFirst, 1, 1
+	p := &Process{h: h, base: unsafe.Pointer(h), live: map[uint64]block{}, locations: map[uint64]uint32{}}
+	h.Arena_next, h.Text_next, h.Stack_next, h.Slot_high, h.Module_next, h.Python_next = hostheap.Unit, 4, hostheap.StackFirst, 1, 1, 1
 	h.Pid = 4711
 	return p
 }
@@ -68,16 +67,12 @@ func (p *Process) Library(path string, start, end, bias uint64, id []byte) uint3
 	return n
 }
 
-// Code enters a Python code object and returns its number.
-func (p *Process) Code(name, file string, firstLine int, lines []byte, version, unit uint32) uint32 {
-	n := p.h.Code_next
-	c := at[hostheap.Code](p, p.h.Codes_at+uint64(n)*uint64(unsafe.Sizeof(hostheap.Code{})))
-	c.Name, c.File, c.First_line, c.Version, c.Offset_unit = p.Text([]byte(name)), p.Text([]byte(file)), uint32(firstLine), version, unit
-	if lines != nil {
-		c.Lines = p.Text(lines)
-	}
-	c.Key = uint64(n) + 1
-	p.h.Code_next++
+// Python enters a place in a Python function and returns its number.
+func (p *Process) Python(f hostheap.PythonFrame) uint32 {
+	n := p.h.Python_next
+	line := at[hostheap.PythonLine](p, p.h.Pythons_at+uint64(n)*uint64(unsafe.Sizeof(hostheap.PythonLine{})))
+	line.Function, line.File, line.Line = p.Text([]byte(f.Function)), p.Text([]byte(f.File)), uint32(f.Line)
+	p.h.Python_next++
 	return n
 }
 
@@ -89,11 +84,11 @@ func (p *Process) Stack(native []hostheap.NativeFrame, python []hostheap.PythonF
 	s.Hash, s.Natives, s.Pythons = uint64(id)<<20|1<<63, uint8(len(native)), uint8(len(python))
 	offset += uint64(unsafe.Sizeof(*s))
 	for _, f := range native {
-		*at[uint32](p, offset) = p.location(0, p.h.Natives_at, f.PC|uint64(f.Module)<<48)
+		*at[uint32](p, offset) = p.location(f.PC | uint64(f.Module)<<48)
 		offset += 4
 	}
 	for _, f := range python {
-		*at[uint32](p, offset) = p.location(1, p.h.Pythons_at, uint64(f.Code)<<32|uint64(f.Offset))
+		*at[uint32](p, offset) = p.Python(f)
 		offset += 4
 	}
 	s.Incarnation += 2
@@ -101,15 +96,13 @@ func (p *Process) Stack(native []hostheap.NativeFrame, python []hostheap.PythonF
 	return id
 }
 
-func (p *Process) location(table int, section, value uint64) uint32 {
-	key := value<<1 | uint64(table)
-	if place, ok := p.locations[key]; ok {
+func (p *Process) location(value uint64) uint32 {
+	if place, ok := p.locations[value]; ok {
 		return place
 	}
-	place := p.places[table]
-	p.places[table]++
-	*at[uint64](p, section+uint64(place)*8) = value
-	p.locations[key] = place
+	place := uint32(len(p.locations)) + 1
+	*at[uint64](p, p.h.Natives_at+uint64(place)*8) = value
+	p.locations[value] = place
 	return place
 }
 
@@ -222,17 +215,4 @@ func (p *Process) rescale(r *hostheap.Region) {
 	for i, e := range p.entries(r) {
 		p.entries(r)[i] = e&^hostheap.AgeMost | e&hostheap.AgeMost>>1
 	}
-}
-
-// Lines311 is a line table of Python 3.11 in which every code unit is on the line first + its number.
-func Lines311(units int) []byte {
-	var b []byte
-	for i := range units {
-		delta := byte(1)
-		if i == 0 {
-			delta = 0
-		}
-		b = append(b, 0x80|13<<3, delta<<1) // no column info, one unit, signed varint
-	}
-	return b
 }

@@ -2,7 +2,6 @@ package lsi
 
 import (
 	"cmp"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -85,8 +84,8 @@ func TestEvaluation(t *testing.T) {
 func TestFactors(t *testing.T) {
 	for _, g := range generators {
 		v := Judge(simulate(300, 3, g.make(rand.New(rand.NewPCG(3, 5)), 300)))
-		t.Log(fmt.Sprintf("%-24s %5.1f G %.2f R %.2f L %.2f P %.2f S %.2f %v", g.name, v.LSI, v.Growth, v.Release, v.Lifetime,
-			v.Pattern, v.Scale, v.Class))
+		t.Logf("%-24s %5.1f G %.2f R %.2f L %.2f P %.2f S %.2f %v", g.name, v.LSI, v.Growth, v.Release, v.Lifetime,
+			v.Pattern, v.Scale, v.Class)
 	}
 }
 
