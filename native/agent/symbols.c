@@ -5,16 +5,10 @@
 
 #include <dlfcn.h>
 #include <elf.h>
-#include <errno.h>
-#include <limits.h>
 #include <link.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include "agent.h"
 
 /* The tables of one loaded library. */
 struct tables {
@@ -90,15 +84,6 @@ static bool contains(const struct dl_phdr_info *lib, const void *address)
     return false;
 }
 
-struct search {
-    const char *inner; /* wanted of any library, before `name`; may be NULL */
-    const char *name;
-    const void *after; /* only of libraries behind this one's; NULL as soon as it is behind us */
-    bool foreign;      /* not of a copy of our library */
-    void *found;
-    const char *library; /* of `found`, the loader's own string; empty for the program itself */
-};
-
 static int visit(struct dl_phdr_info *lib, size_t size, void *arg)
 {
     (void)size;
@@ -113,7 +98,7 @@ static int visit(struct dl_phdr_info *lib, size_t size, void *arg)
     }
     if (index == 0 && readable)
         index = look_up(&t, search->name);
-    if (index == 0 || (search->foreign && look_up(&t, "ms_resolve") != 0))
+    if (index == 0 || (search->except && look_up(&t, search->except) != 0))
         return 0;
     search->found = (void *)(lib->dlpi_addr + t.symbols[index].st_value);
     search->library = lib->dlpi_name;
@@ -122,26 +107,31 @@ static int visit(struct dl_phdr_info *lib, size_t size, void *arg)
 
 typedef void *dlopen_fn(const char *file, int mode);
 
-/* Opens a library with whatever dlopen the process has; NULL also when it has none. */
-static void *open_library(const char *path, int mode)
+void *open_library(const char *path, int mode)
 {
     struct search search = {.name = "dlopen"};
     dl_iterate_phdr(visit, &search);
     return search.found ? ((dlopen_fn *)search.found)(path, mode) : NULL;
 }
 
-static void *find(struct search search)
+void *search_libraries(struct search *search)
 {
-    dl_iterate_phdr(visit, &search);
-    /* The address is kept, so the library has to stay too. */
-    if (search.found && search.library && search.library[0])
-        open_library(search.library, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-    return search.found;
+    dl_iterate_phdr(visit, search);
+    return search->found;
 }
 
 void *find_symbol(const char *name, const void *after)
 {
-    return find((struct search){.name = name, .after = after});
+    struct search search = {.name = name, .after = after};
+    if (search_libraries(&search))
+        keep_library(search.library);
+    return search.found;
+}
+
+void keep_library(const char *path)
+{
+    if (path && path[0])
+        open_library(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
 static int count_loads(struct dl_phdr_info *lib, size_t size, void *arg)
@@ -156,38 +146,4 @@ unsigned long long library_loads(void)
     unsigned long long loads = 0;
     dl_iterate_phdr(count_loads, &loads);
     return loads;
-}
-
-/*
- * In load order, what comes first: `inner` in any library, or `name` behind the hook. So somebody else's preloaded wrapper
- * of the public name, which comes before the driver, is called as it would be without us.
- *
- * But no second copy of our library, whose hook would come back to ours. There are copies where a tool has followed the links
- * between its names (scp, zip), and with two installations.
- */
-static void *find_real(const void *hook, const char *inner, const char *name)
-{
-    return find((struct search){.inner = inner, .name = name, .after = hook, .foreign = true});
-}
-
-static bool load_from_home(const char *library)
-{
-    const char *home = getenv("ASCEND_HOME_PATH");
-    char path[PATH_MAX];
-    return home && (size_t)snprintf(path, sizeof path, "%s/lib64/%s", home, library) < sizeof path &&
-           open_library(path, RTLD_NOW | RTLD_GLOBAL);
-}
-
-void *ms_resolve(void **slot, const void *hook, const char *inner, const char *name, const char *library)
-{
-    int saved = errno;
-    ms_suppress_begin(); /* constructors of what we load may come back through the hooks */
-    void *real = find_real(hook, inner, name);
-    if (!real && load_from_home(library))
-        real = find_real(hook, inner, name);
-    if (real)
-        __atomic_store_n(slot, real, __ATOMIC_RELEASE);
-    ms_suppress_end();
-    errno = saved;
-    return real;
 }

@@ -9,10 +9,25 @@
 #ifndef MSMEMSCOPE_AGENT_SYMBOLS_H
 #define MSMEMSCOPE_AGENT_SYMBOLS_H
 
-/*
- * The address of function `name` in the first library, in load order, that defines it; with `after`, only libraries
- * loaded after the one that contains that address count. The library is kept loaded from then on. NULL: nowhere.
- */
+struct search {
+    const char *inner;   /* wanted of any library, before `name`; may be NULL */
+    const char *name;    /* of a function */
+    const void *after;   /* an address: only libraries behind the one that has it count for `name`; NULL: all */
+    const char *except;  /* libraries that define this are passed over; may be NULL */
+    void *found;         /* its address */
+    const char *library; /* which has it; the loader's own string; empty for the program itself */
+};
+
+/* The first library, in load order, that defines what is wanted. Fills in and returns `found`; NULL: nowhere. `after` is used up. */
+void *search_libraries(struct search *search);
+
+/* Keeps a library loaded from now on. */
+void keep_library(const char *path);
+
+/* Opens a library with whatever dlopen the process has; NULL also when it has none. */
+void *open_library(const char *path, int mode);
+
+/* search_libraries for `name` behind `after`, and keep_library. */
 void *find_symbol(const char *name, const void *after);
 
 /* How many libraries have been loaded in this process so far: while it stands still, a failed look-up stays failed. */
