@@ -52,7 +52,13 @@ artefacts := $(OUT)/bin/msmemscope $(OUT)/bin/msmemscope.bin
 -include vnpu/vnpu.mk
 -include test/test.mk
 
-build: $(artefacts)
+build: $(artefacts) python-tree
+
+# The Python package lies beside bin and lib64, for PYTHONPATH and for the launcher.
+.PHONY: python-tree
+python-tree:
+	@mkdir -p $(OUT)/python
+	rm -rf $(OUT)/python/msmemscope && cp -r python/msmemscope $(OUT)/python/
 
 $(OUT)/bin/msmemscope: scripts/msmemscope
 	@mkdir -p $(@D)

@@ -140,6 +140,15 @@ func (p *Project) dumpDir(device int32) (*os.Root, error) {
 	return makeDir(top, "dump", false)
 }
 
+// CreateTrace makes the file of a thread's Python calls, device_<id>/dump/python_trace_<TID>_<TS>.csv.
+func (p *Project) CreateTrace(device int32, tid uint32) (*os.File, error) {
+	f, name, err := p.createIn([]string{"device_" + strconv.Itoa(int(device)), "dump"}, "python_trace_"+strconv.Itoa(int(tid))+"_", ".csv")
+	if err == nil {
+		p.notice("[msmemscope] Info: create file " + filepath.Join(p.Path, name) + ".")
+	}
+	return f, err
+}
+
 // createIn makes a file <prefix><TS><suffix> in a sub-directory, given as its components, and says its name relative to
 // the project directory.
 func (p *Project) createIn(dirs []string, prefix, suffix string) (*os.File, string, error) {

@@ -43,6 +43,7 @@ type client struct {
 	set     *analysis.Set
 	log     log
 	dump    dump
+	pyTrace *pyTrace
 	ev      event.Event
 
 	replaced atomic.Bool // from outside: the process has executed another program, or says that it ends
@@ -74,6 +75,7 @@ func newClient(s *session, proc *process, pid uint64, ring *wire.Ring) *client {
 		asks: make(chan func()), wake: time.NewTimer(0),
 	}
 	c.dump = dump{session: s, cfg: &c.cfg, log: &c.log, pid: pid, start: monotonic() + s.offset}
+	c.pyTrace = newPyTrace(&c.dump, s.offset)
 	c.ledger = ledger.New(c.row)
 	c.configure(s.cfg)
 	return c
@@ -174,6 +176,9 @@ func (c *client) apply(safe int64) {
 	c.pending.take(safe, c.use)
 	hurry := c.reader.Backlog() > c.ring.Size()/8 || c.reader.Waiters() > 0
 	c.dump.flush(hurry)
+	if !hurry {
+		c.pyTrace.flush(false)
+	}
 }
 
 // use handles one record.
@@ -185,6 +190,9 @@ func (c *client) use(rec wire.Record) {
 		level := min(config.LogLevel(rec.Text().Value), config.Error)
 		c.log.line(level, "target", string(rec.TextBytes()))
 	default:
+		if c.pyTrace.use(rec) {
+			return
+		}
 		if c.decoder.decode(rec, &c.ev) {
 			c.ledger.Apply(&c.ev)
 		}
@@ -201,6 +209,7 @@ func (c *client) row(ev *event.Event, b *ledger.Block) {
 	if ev.Pool >= event.Named {
 		ev.Name = c.cfg.PoolName(ev.Pool)
 	}
+	c.pyTrace.seen(ev.Device)
 	c.set.Dispatch(ev, b)
 	if wanted(c.cfg.DumpEvents, ev.Kind) {
 		c.dump.append(ev)
@@ -291,6 +300,7 @@ func (c *client) finish() {
 		c.log.Logf(config.Error, "unmap the ring: %v", err)
 	}
 	c.ring, c.reader = nil, nil
+	c.pyTrace.flush(true)
 	c.dump.finish()
 }
 

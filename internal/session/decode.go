@@ -59,6 +59,15 @@ func (d *decoder) decode(rec wire.Record, ev *event.Event) bool {
 			ev.Total = int64(f.Total)
 		}
 		return true
+	case wire.TypeSnapshot:
+		d.snapshot(rec, ev)
+		return true
+	case wire.TypeAtenStart, wire.TypeAtenEnd:
+		d.aten(rec, ev)
+		return true
+	case wire.TypeAtenAccess:
+		d.access(rec, ev)
+		return true
 	}
 	return d.text(rec, ev)
 }

@@ -319,7 +319,7 @@ func (s *session) wireConfig(cfg *config.Config) wire.Config {
 	}
 	w := wire.Config{
 		Events: uint32(cfg.Events), Level: uint32(cfg.Level), Npu_slots: cfg.NPUSlots, All_npu: bit(cfg.AllNPU),
-		Cpu: bit(cfg.CPU), Log_level: uint8(cfg.LogLevel), Launched: bit(!s.alone),
+		Cpu: bit(cfg.CPU), Log_level: uint8(cfg.LogLevel), Launched: bit(!s.alone), Analysis: uint32(cfg.Analysis),
 	}
 	if cfg.CStack {
 		w.C_stack_depth = uint32(cfg.CStackDepth)

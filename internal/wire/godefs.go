@@ -42,7 +42,6 @@ const (
 	TypeLabelPush    = C.MS_LABEL_PUSH
 	TypeLabelPop     = C.MS_LABEL_POP
 	TypeLabelAddress = C.MS_LABEL_ADDRESS
-	TypeAtenMark     = C.MS_ATEN_MARK
 
 	TypePyName     = C.MS_PY_NAME
 	TypePyCall     = C.MS_PY_CALL
@@ -52,6 +51,8 @@ const (
 	TypeAtenStart  = C.MS_ATEN_START
 	TypeAtenEnd    = C.MS_ATEN_END
 	TypeAtenAccess = C.MS_ATEN_ACCESS
+	TypePyBegin    = C.MS_PY_BEGIN
+	TypePyEnd      = C.MS_PY_END
 )
 
 const (

@@ -134,7 +134,8 @@ func leastSize(typ uint16) uint64 {
 func hasText(typ uint16) bool {
 	switch typ {
 	case TypeMark, TypeRangeStart, TypeRangeEnd, TypeACLInit, TypeACLFini, TypeStartTrace, TypeStopTrace, TypeStep, TypeLog,
-		TypeKernelName, TypeKernelNotice, TypeLabelPush, TypeLabelPop, TypeLabelAddress, TypeAtenMark, TypePyName, TypePyStop, TypeAtenStart, TypeAtenEnd:
+		TypeKernelName, TypeKernelNotice, TypeLabelPush, TypeLabelPop, TypeLabelAddress, TypePyName, TypePyStop, TypePyBegin, TypePyEnd,
+		TypeAtenStart, TypeAtenEnd:
 		return true
 	}
 	return false

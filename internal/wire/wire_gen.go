@@ -37,7 +37,6 @@ const (
 	TypeLabelPush    = 0x46
 	TypeLabelPop     = 0x47
 	TypeLabelAddress = 0x48
-	TypeAtenMark     = 0x49
 
 	TypePyName     = 0x64
 	TypePyCall     = 0x65
@@ -47,6 +46,8 @@ const (
 	TypeAtenStart  = 0x69
 	TypeAtenEnd    = 0x6a
 	TypeAtenAccess = 0x6b
+	TypePyBegin    = 0x6c
+	TypePyEnd      = 0x6d
 )
 
 const (
@@ -244,6 +245,8 @@ type (
 		Launched       uint8
 		C_stack_depth  uint32
 		Py_stack_depth uint32
+		Analysis       uint32
+		Reserved       uint32
 	}
 	Welcome struct {
 		Magic    uint32

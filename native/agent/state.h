@@ -61,6 +61,10 @@ struct thread {
     uint32_t generation;
     uint32_t tid;
     uint32_t mode; /* of the event that is being recorded */
+    /* pytrace.c */
+    uint32_t trace_epoch;
+    uint16_t device; /* the current one, some calls ago */
+    uint16_t device_age;
 };
 
 extern struct agent agent;
@@ -79,6 +83,10 @@ void take_options(const struct ms_config *config, const char *options, size_t le
 
 /* spawn.c */
 bool start_collector(const char *path, int listener); /* a collector in a process of its own, on a listening socket */
+
+/* trace.c */
+size_t text_length(
+    const char *text); /* of what a record takes of it: at most MS_TEXT_MAX bytes, whole characters; NULL is empty */
 
 /* device.c */
 void read_visible_devices(void);

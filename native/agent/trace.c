@@ -10,12 +10,18 @@
 
 #include "msmemscope.h"
 
-void ms_put_text(enum ms_type type, uint16_t device, uint64_t value, const char *text)
+size_t text_length(const char *text)
 {
     size_t length = text ? strnlen(text, MS_TEXT_MAX + 1) : 0;
     if (length > MS_TEXT_MAX)
         for (length = MS_TEXT_MAX; length > 0 && (text[length] & 0xC0) == 0x80; length--) /* amid a UTF-8 character */
             ;
+    return length;
+}
+
+void ms_put_text(enum ms_type type, uint16_t device, uint64_t value, const char *text)
+{
+    size_t length = text_length(text);
     struct ms_text *r = ms_reserve(type, MS_HOST, device, sizeof *r + length);
     if (!r)
         return;

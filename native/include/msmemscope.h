@@ -92,6 +92,57 @@ int ms_config(const char *options, size_t length, char *reply, size_t room);
 /* Returns when everything recorded so far is in the files. `reply` and the result are as those of ms_config. */
 int ms_flush(char *reply, size_t room);
 
+/* The options in force, bit values as in config.json, and whether the process records. Returns 0, or -1 as ms_start with all 0. */
+struct ms_options {
+    uint32_t events;   /* collected: alloc 1, free 2, launch 4, access 8 */
+    uint32_t level;    /* op 1, kernel 2 */
+    uint32_t analysis; /* leaks 1, decompose 2, inefficient 4, oom 8, host-leaks 16 */
+    uint8_t cpu;       /* host memory wanted */
+    uint8_t tracing;
+    uint16_t reserved;
+};
+int ms_options(struct ms_options *options);
+
+/* A SNAPSHOT row, also while paused. `device` as the program counts them, all else bytes. Returns 0, or -1 as ms_start. */
+struct ms_memory {
+    uint64_t total; /* of the card */
+    uint64_t free;
+    uint64_t reserved; /* by the framework's pool */
+    uint64_t peak_reserved;
+    uint64_t allocated; /* handed out by it */
+    uint64_t peak_allocated;
+};
+int ms_snapshot(int device, const struct ms_memory *memory, const char *name);
+
+/* A named range of the calling thread, for the Python trace. Both return 0, or -1 as ms_start. */
+int ms_py_begin(const char *name);
+int ms_py_end(const char *name);
+
+/*
+ * Operators of PyTorch on the calling thread, and the tensors that they touch: `text` is the operator's name, a line feed, and
+ * "dtype:...,shape:..."; `kind` 1 reads, 2 writes, 0 is not known; an access to address 0 is ignored. They return 0, or -1 as ms_start.
+ */
+int ms_aten_begin(const char *name);
+int ms_aten_end(const char *name);
+int ms_aten_access(const char *text, uint64_t address, uint64_t size, int kind);
+
+/* Host memory of the program's own: a block that lives, and its end. For --device=cpu. Both return 0, or -1 as ms_start. */
+int ms_host_alloc(uint64_t address, uint64_t bytes);
+int ms_host_free(uint64_t address);
+
+/*
+ * The trace of Python functions; all three need the GIL. It is on in every thread that exists at ms_py_trace and in those that call
+ * ms_py_trace_thread. `module_code` is the code object of torch.nn.Module.__call__, or NULL; functions of files below
+ * `ignored_directory` are left out. Returns 0, -1 as ms_start, -2 when this is no CPython that it knows.
+ */
+int ms_py_trace(const void *module_code, const char *ignored_directory);
+void ms_py_trace_thread(void);
+void ms_py_trace_stop(void);
+
+/* `handler` gets the messages "sanitizer-op: ..." that are marked, on the marking thread; NULL ends that. */
+typedef void ms_sanitizer_fn(const char *message, void *stream);
+void ms_sanitizer(ms_sanitizer_fn *handler);
+
 #ifdef __cplusplus
 }
 #endif

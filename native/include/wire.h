@@ -84,7 +84,6 @@ enum ms_type {
     MS_LABEL_PUSH = 70,    /* struct ms_text, value = level: what this thread allocates from here on is labelled so */
     MS_LABEL_POP = 71,     /* the same text and value: takes the newest equal one back */
     MS_LABEL_ADDRESS = 72, /* struct ms_text, value = address in a live block, text = "level:label" */
-    MS_ATEN_MARK = 73,     /* struct ms_text: an mstx mark "memscope-aten-...", without this prefix (abi.md 3.7) */
 
     MS_PY_NAME = 100,     /* struct ms_text, value = id: the text that later MS_PY records mean by this id */
     MS_PY_CALL = 101,     /* struct ms_call: a function or a named range of this thread begins */
@@ -94,6 +93,8 @@ enum ms_type {
     MS_ATEN_START = 105,  /* struct ms_text: an operator of PyTorch begins on this thread */
     MS_ATEN_END = 106,    /* struct ms_text: ... ends */
     MS_ATEN_ACCESS = 107, /* struct ms_access */
+    MS_PY_BEGIN = 108,    /* struct ms_text: a range of this thread that the program names begins */
+    MS_PY_END = 109,      /* struct ms_text: ... ends */
 };
 
 /* Levels of a label (abi.md 3.9); USER_1 to USER_3 are filled in the order of the pushes, which all say MS_LEVEL_USER. */
@@ -286,6 +287,8 @@ struct ms_config {
     uint8_t launched; /* a launcher watches over the run and speaks to the user for us */
     uint32_t c_stack_depth;
     uint32_t py_stack_depth;
+    uint32_t analysis; /* leaks 1, decompose 2, inefficient 4, oom 8, host-leaks 16 */
+    uint32_t reserved;
 };
 
 struct ms_welcome {

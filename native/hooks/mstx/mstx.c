@@ -6,11 +6,26 @@
 
 #include <string.h>
 
-/* Messages from our own Python side and the sanitizer, not from the user. */
-static bool internal(const char *message)
+/* What follows `prefix` in the message, NULL when it does not begin so. */
+static const char *after(const char *message, const char *prefix)
 {
-    static const char aten[] = "memscope-aten-", sanitizer[] = "sanitizer-op:";
-    return strncmp(message, aten, sizeof aten - 1) == 0 || strncmp(message, sanitizer, sizeof sanitizer - 1) == 0;
+    size_t length = strlen(prefix);
+    return strncmp(message, prefix, length) == 0 ? message + length : NULL;
+}
+
+/* Messages that are not the user's own are no marks: operators of PyTorch, and what goes to the NPU sanitizer. */
+static bool special(const char *message, void *stream)
+{
+    if (*message != 'm' && *message != 's')
+        return false;
+    const char *aten = after(message, "memscope-aten-");
+    if (aten)
+        ms_aten_mark(aten);
+    else if (after(message, "sanitizer-op:"))
+        ms_sanitizer_mark(message, stream);
+    else
+        return false;
+    return true;
 }
 
 /* A text that a spreadsheet would take for a formula becomes empty. */
@@ -21,9 +36,8 @@ static const char *harmless(const char *message)
 
 static void mark(const char *message, void *stream)
 {
-    (void)stream;
     message = message ? message : "";
-    if (internal(message) || ms_enter(MS_TRACE) == MS_SKIP)
+    if (special(message, stream) || ms_enter(MS_TRACE) == MS_SKIP)
         return;
     ms_put_text(MS_MARK, ms_current_device(), 0, harmless(message));
     ms_leave();

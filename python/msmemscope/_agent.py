@@ -1,0 +1,121 @@
+"""The agent's C API (native/include/msmemscope.h), as far as the module needs it: the only place that uses ctypes.
+
+The agent is in the process when the program was started by ``msmemscope``, or after
+``source msmemscope --load-api-env``.
+"""
+
+import ctypes
+import os
+
+LABEL_MAX = 128  # bytes
+_REPLY_BYTES = 1 << 16
+
+MISSING = (
+    "msmemscope does not record this process: start it with 'msmemscope python ...', "
+    "or run 'source msmemscope --load-api-env' before"
+)
+
+_int, _u64, _text, _size = ctypes.c_int, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_size_t
+
+# name: result, arguments
+_FUNCTIONS = {
+    "ms_start": (_int, []),
+    "ms_stop": (_int, []),
+    "ms_step": (_int, []),
+    "ms_config": (_int, [_text, _size, ctypes.c_void_p, _size]),
+    "ms_flush": (_int, [ctypes.c_void_p, _size]),
+    "ms_options": (_int, [ctypes.c_void_p]),
+    "ms_label_push": (_int, [_int, _text]),
+    "ms_label_pop": (_int, [_int, _text]),
+    "ms_label_address": (_int, [_u64, _int, _text]),
+    "ms_snapshot": (_int, [_int, ctypes.c_void_p, _text]),
+    "ms_py_begin": (_int, [_text]),
+    "ms_py_end": (_int, [_text]),
+    "ms_aten_begin": (_int, [_text]),
+    "ms_aten_end": (_int, [_text]),
+    "ms_aten_access": (_int, [_text, _u64, _u64, _int]),
+    "ms_host_alloc": (_int, [_u64, _u64]),
+    "ms_host_free": (_int, [_u64]),
+}
+
+
+class Options(ctypes.Structure):
+    """struct ms_options: what the collection needs to know of the options in force."""
+
+    _fields_ = [
+        ("events", ctypes.c_uint32),
+        ("level", ctypes.c_uint32),
+        ("analysis", ctypes.c_uint32),
+        ("cpu", ctypes.c_uint8),
+        ("tracing", ctypes.c_uint8),
+        ("reserved", ctypes.c_uint16),
+    ]
+
+
+# Bits of Options (contract 1.6).
+LAUNCH, ACCESS = 4, 8
+LEVEL_OP = 1
+DECOMPOSE, INEFFICIENT = 2, 4
+
+
+def _load():
+    library = ctypes.CDLL(None)
+    try:
+        for name, (result, arguments) in _FUNCTIONS.items():
+            function = getattr(library, name)
+            function.restype, function.argtypes = result, arguments
+    except AttributeError:
+        return None
+    return library
+
+
+library = _load()
+
+
+def need():
+    """Return the library.
+
+    Raises:
+        RuntimeError: the agent is not in this process.
+    """
+    if library is None:
+        raise RuntimeError(MISSING)
+    return library
+
+
+def configure(options):
+    """Set the options of this process, a list of (name, value) of the command line. Returns lines for the user.
+
+    Raises:
+        RuntimeError: nobody records this process.
+        ValueError: the collector refuses an option.
+    """
+    try:
+        here = os.getcwd()
+    except OSError:
+        here = ""  # an absolute output path works all the same
+    parts = [here] + [f"{name}={value}" for name, value in options]
+    message = b"".join(os.fsencode(part) + b"\0" for part in parts)
+    reply = ctypes.create_string_buffer(_REPLY_BYTES)
+    result = need().ms_config(message, len(message), reply, _REPLY_BYTES)
+    text = os.fsdecode(reply.value)
+    if result == 1:
+        raise ValueError(text)
+    if result != 0:
+        raise RuntimeError("the collector does not answer, or the options are too long; nothing is recorded")
+    return text
+
+
+def flush():
+    """Return when everything recorded is in the files, with lines for the user."""
+    reply = ctypes.create_string_buffer(_REPLY_BYTES)
+    need().ms_flush(reply, _REPLY_BYTES)
+    return os.fsdecode(reply.value)
+
+
+def options():
+    """Return the Options in force."""
+    current = Options()
+    if library is not None:
+        library.ms_options(ctypes.byref(current))
+    return current

@@ -1,0 +1,97 @@
+"""config, start, stop, step: which recording, and when (contract 1.10, abi.md 6)."""
+
+import sys
+
+from . import _agent, _collectors
+
+_KEYS = (
+    "call_stack",
+    "level",
+    "events",
+    "device",
+    "format",
+    "output_path",
+    "analysis",
+    "watch",
+    "host_leak_mode",
+    "block_size_threshold",
+    "sample_rate",
+)
+_OLD_KEYS = {"data_format": "format", "output": "output_path"}
+
+
+def config(*args, **kwargs):
+    """Set the options of this process: those of the command line, with ``_`` for ``-``.
+
+    Each call starts from the defaults; ``format``, ``output_path`` and ``watch`` keep their first setting. Values are
+    strings as on the command line; ``analysis`` may be a list of them. ``events`` also takes ``traceback``, the trace
+    of Python functions. Without arguments everything is as by default.
+
+    Raises:
+        TypeError: a positional argument, or a value that is no string.
+        ValueError: an unknown key, or a value that is not accepted; nothing has changed then.
+        RuntimeError: the process is not recorded at all.
+    """
+    if args:
+        raise TypeError('config() takes no positional arguments, only key="value"')
+    options, trace = [], False
+    for key, value in kwargs.items():
+        if key not in _KEYS and key not in _OLD_KEYS:
+            raise ValueError("config() does not know {!r}; accepted: {}".format(key, ", ".join(_KEYS)))
+        if key == "analysis" and isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value):
+            value = ",".join(value)
+        if not isinstance(value, str):
+            raise TypeError(f'the value of {key!r} must be a string, not {type(value).__name__}: {key}="..."')
+        if "\0" in value:
+            raise ValueError(f"the value of {key!r} has a NUL character")
+        if key == "events":
+            value, trace = _without_traceback(value)
+        options.append((key.replace("_", "-"), value))
+    _say(_agent.configure(options))
+    _collectors.configured(trace)
+
+
+def _without_traceback(events):
+    """traceback is no event of the collector's: Python functions are traced by this module."""
+    tokens = [token for token in events.replace("\uff0c", ",").split(",") if token]
+    kept = [token for token in tokens if token != "traceback"]
+    if "traceback" in tokens and "none" in kept:
+        raise ValueError(f"events={events!r} mixes none with other words")
+    return ",".join(kept), "traceback" in tokens
+
+
+def start():
+    """Begin recording, or go on after stop(). Memory that lives already is followed, not analysed.
+
+    Raises:
+        RuntimeError: the process is not recorded at all.
+    """
+    if _agent.need().ms_start() != 0:
+        raise RuntimeError("nobody records this process: the collector could not be started or is gone")
+    _say("[msmemscope] Info: Start tracing.\n")
+    _collectors.started()
+
+
+def stop():
+    """Pause recording. When it returns, all that was recorded is in the files.
+
+    Raises:
+        RuntimeError: the process is not recorded at all.
+    """
+    _collectors.stopping()
+    if _agent.need().ms_stop() != 0:
+        raise RuntimeError("nobody records this process: the collector could not be started or is gone")
+    _say("[msmemscope] Info: Stop tracing.\n")
+    _say(_agent.flush())
+
+
+def step():
+    """Mark the end of a training step. Does nothing while nothing is recorded."""
+    if _agent.library is not None:
+        _agent.library.ms_step()
+
+
+def _say(text):
+    """Print lines: notices to standard output, warnings and errors to standard error."""
+    for line in text.splitlines():
+        print(line, file=sys.stdout if line.startswith("[msmemscope] Info:") else sys.stderr)

@@ -1,0 +1,56 @@
+"""RecordFunction: a named range in the Python trace (contract 4)."""
+
+from functools import wraps
+
+from . import _agent
+
+NAME_MAX = 128  # bytes
+
+if _agent.library is not None:
+    _begin, _end = _agent.library.ms_py_begin, _agent.library.ms_py_end
+else:
+
+    def _begin(name):
+        """Nobody records."""
+
+    _end = _begin
+
+
+class RecordFunction:
+    """A range of the calling thread: ``with RecordFunction("forward"):``, or as a decorator.
+
+    Raises:
+        TypeError: the name is no string.
+        ValueError: the name is longer than 128 bytes.
+    """
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name):
+        if not isinstance(name, str):
+            raise TypeError("the name of a range must be a string, not " + type(name).__name__)
+        encoded = name.encode("utf-8", "replace")
+        if len(encoded) > NAME_MAX:
+            raise ValueError(f"the name of a range has at most {NAME_MAX} bytes; {name!r} has {len(encoded)}")
+        self._name = encoded
+
+    def __enter__(self):
+        _begin(self._name)
+        return self
+
+    def __exit__(self, *unused):
+        _end(self._name)
+        return False
+
+    def __call__(self, function):
+        name = self._name
+
+        @wraps(function)
+        def ranged(*args, **kwargs):
+            _begin(name)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                _end(name)
+
+        return ranged
