@@ -74,7 +74,7 @@ static bool is_true(const char *message, const char *key)
 
 static void access_mark(const char *message)
 {
-    size_t name_length, shape_length, dtype_length, unused;
+    size_t name_length = 0, shape_length = 0, dtype_length = 0, unused;
     const char *address = field(message, "ptr=", &unused), *size = field(message, "tensor_size=", &unused);
     const char *name = field(message, ";name=", &name_length), *shape = field(message, ";shape=", &shape_length);
     const char *dtype = field(message, ";dtype=", &dtype_length);

@@ -62,8 +62,8 @@ class Tracer:
         """For stop() of the module: the recording pauses."""
         if self._running:
             self._running = False
-            threading.setprofile(None)
             _functions.ms_py_trace_stop()
+            threading.setprofile(None)
 
 
 def _new_thread(*unused):
