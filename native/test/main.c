@@ -27,6 +27,7 @@ int test_fork(void);
 int test_hal(void);
 int test_mstx(void);
 int test_kernel(void);
+int test_python(void);
 int test_unwind(void);
 
 int main(int argc, char **argv)
@@ -44,9 +45,9 @@ int main(int argc, char **argv)
         const char *name;
         int (*run)(void);
     } groups[] = {
-        {"connect", test_connect}, {"ring", test_ring},     {"trace", test_trace}, {"device", test_device},
-        {"symbols", test_symbols}, {"fork", test_fork},     {"hal", test_hal},     {"mstx", test_mstx},
-        {"kernel", test_kernel},   {"unwind", test_unwind},
+        {"connect", test_connect}, {"ring", test_ring},     {"trace", test_trace},   {"device", test_device},
+        {"symbols", test_symbols}, {"fork", test_fork},     {"hal", test_hal},       {"mstx", test_mstx},
+        {"kernel", test_kernel},   {"python", test_python}, {"unwind", test_unwind},
     };
     int failed = 0;
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)

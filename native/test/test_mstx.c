@@ -157,6 +157,7 @@ CASE(marks)
     next_text(MS_MARK, "a=b");
     api.mark("sanitizer-op: name=add", NULL);
     api.mark("memscope-aten-b: name=add", NULL);
+    next_text(MS_ATEN_START, "add");
     no_more();
     ms_stop();
     next_text(MS_STOP_TRACE, "");
