@@ -46,6 +46,8 @@ type Env struct {
 	Log    Logger
 	Config *config.Config
 	Steps  *steps.Tracker // made by NewSet
+	// Emit adds a row of the analyzer's own, behind the one that it is just told of. ev is not kept.
+	Emit func(ev *event.Event)
 }
 
 // Registration describes an analyzer.

@@ -65,7 +65,9 @@ var options = []*option{
 		"names of mstx domains by which allocators of your own",
 		"report their blocks (msmemscope.h); up to 10"}},
 	{name: "analysis", arg: "LIST", group: analysis, set: (*parser).setAnalysis, help: []string{
-		"leaks, none (default leaks)"}},
+		"leaks; oom[:K]: when a card runs out of memory, the K",
+		"youngest and largest blocks (1 to 1000, default 10);",
+		"none (default leaks)"}},
 	{name: "compare", group: comparison, set: (*parser).setCompare, help: []string{
 		"tell how the memory of two dumps differs, launch by",
 		"launch; runs no program, needs --input-path"}},

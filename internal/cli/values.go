@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -51,10 +52,10 @@ var analysisSet = set{
 	option: "analysis",
 	bits:   map[string]uint32{"leaks": uint32(config.Leaks)},
 	later: func(t string) bool {
-		return t == "decompose" || t == "inefficient" || t == "oom" || strings.HasPrefix(t, "oom:") || t == "host-leaks"
+		return t == "decompose" || t == "inefficient" || t == "host-leaks"
 	},
 	none:     true,
-	accepted: "leaks, none",
+	accepted: "leaks, oom[:K], none",
 }
 
 var levelSet = set{
@@ -96,10 +97,36 @@ func (p *parser) setEvents(list string) error {
 }
 
 func (p *parser) setAnalysis(list string) error {
+	var others []string
+	var oom config.Analyses
+	for _, token := range fields(list) {
+		word, k, hasK := strings.Cut(token, ":")
+		if word != "oom" {
+			others = append(others, token)
+			continue
+		}
+		oom = config.OOM
+		if hasK {
+			n, err := strconv.Atoi(k)
+			if err != nil || n < 1 || n > mostOOM || strconv.Itoa(n) != k {
+				return fmt.Errorf("--analysis=%s: the number of blocks is %q; accepted: oom or oom:K with K from 1 to %d", shown(token), shown(k), mostOOM)
+			}
+			p.req.config.OOMTopK = n
+		}
+	}
+	if oom != 0 && slices.Contains(others, "none") {
+		return fmt.Errorf("--analysis=%s mixes none with other words", shown(list))
+	}
+	if oom != 0 {
+		list = strings.Join(others, ",")
+	}
 	bits, err := analysisSet.parse(list)
-	p.req.config.Analysis = config.Analyses(bits)
+	p.req.config.Analysis = config.Analyses(bits) | oom
 	return err
 }
+
+// mostOOM bounds the blocks that each list of an out-of-memory report has.
+const mostOOM = 1000
 
 func (p *parser) setLevel(list string) error {
 	bits, err := levelSet.parse(list)

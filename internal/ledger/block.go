@@ -41,4 +41,5 @@ type Block struct {
 	BornSeq uint64 // Seq of the MALLOC row; 0 before there is one
 	Born    int64  // stamp of the allocation, ns; kept by a promotion and by a failed free
 	TID     uint64 // thread that allocated
+	Stack   uint32 // where it was allocated, as in event.Event
 }

@@ -147,7 +147,7 @@ func (l *Ledger) malloc(ev *event.Event) {
 	l.allocs++
 	id, b := l.store.take(ev.Stamp)
 	*b = Block{
-		Addr: ev.Addr, Size: ev.Size, AllocID: l.allocs, Kernel: l.kernels, Born: ev.Stamp, TID: ev.TID,
+		Addr: ev.Addr, Size: ev.Size, AllocID: l.allocs, Kernel: l.kernels, Born: ev.Stamp, TID: ev.TID, Stack: ev.Stack,
 		Device: ev.Device, Module: ev.Module, Pool: ev.Pool, Page: ev.Page,
 		Flags: ev.Flags & (event.Created | event.Pinned), used: true,
 	}

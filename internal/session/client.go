@@ -61,6 +61,7 @@ type client struct {
 
 	configured bool // by the process itself
 
+	emitted   []event.Event // by analyzers, for the event in hand
 	collected bool          // something was recorded
 	report    bytes.Buffer  // valid after done
 	done      chan struct{} // closed when everything is written
@@ -95,7 +96,7 @@ func (c *client) configure(cfg *config.Config) {
 	if c.set != nil && c.collected {
 		c.set.Report(&c.report)
 	}
-	c.set = analysis.NewSet(analysis.Env{Ledger: c.ledger, Log: &c.log, Config: &c.cfg}, all.Registrations()...)
+	c.set = analysis.NewSet(analysis.Env{Ledger: c.ledger, Log: &c.log, Config: &c.cfg, Emit: c.emit}, all.Registrations()...)
 }
 
 // run takes what the process records, until it is gone, and finishes its files. A failure of ours ends this client only.
@@ -189,15 +190,27 @@ func (c *client) use(rec wire.Record) {
 	case wire.TypeLog:
 		level := min(config.LogLevel(rec.Text().Value), config.Error)
 		c.log.line(level, "target", string(rec.TextBytes()))
+	case wire.TypeOOM:
+		if c.cfg.Analysis&config.OOM == 0 {
+			return
+		}
+		fallthrough
 	default:
 		if c.pyTrace.use(rec) {
 			return
 		}
 		if c.decoder.decode(rec, &c.ev) {
 			c.ledger.Apply(&c.ev)
+			for i := 0; i < len(c.emitted); i++ {
+				c.ledger.Apply(&c.emitted[i])
+			}
+			c.emitted = c.emitted[:0]
 		}
 	}
 }
+
+// emit keeps a row of an analyzer until the ledger has passed on the one that it is for.
+func (c *client) emit(ev *event.Event) { c.emitted = append(c.emitted, *ev) }
 
 // row is the ledger's sink.
 func (c *client) row(ev *event.Event, b *ledger.Block) {

@@ -69,6 +69,10 @@ func (d *decoder) decode(rec wire.Record, ev *event.Event) bool {
 		d.access(rec, ev)
 		return true
 	}
+	if rec.Type() == wire.TypeOOM {
+		d.oom(rec.OOM(), ev)
+		return true
+	}
 	return d.text(rec, ev)
 }
 

@@ -38,6 +38,7 @@ const (
 	TypeKernelNotice = C.MS_KERNEL_NOTICE
 
 	TypeSnapshot = C.MS_SNAPSHOT
+	TypeOOM      = C.MS_OOM
 
 	TypeLabelPush    = C.MS_LABEL_PUSH
 	TypeLabelPop     = C.MS_LABEL_POP
@@ -152,6 +153,7 @@ type (
 	KernelClock  C.struct_ms_kernel_clock
 	KernelRun    C.struct_ms_kernel_run
 	Snapshot     C.struct_ms_snapshot
+	OOM          C.struct_ms_oom
 	Call         C.struct_ms_call
 	Access       C.struct_ms_access
 	Hello        C.struct_ms_hello

@@ -18,6 +18,7 @@ func TestLayout(t *testing.T) {
 		"ms_kernel_clock":  reflect.TypeFor[KernelClock](),
 		"ms_kernel_run":    reflect.TypeFor[KernelRun](),
 		"ms_snapshot":      reflect.TypeFor[Snapshot](),
+		"ms_oom":           reflect.TypeFor[OOM](),
 		"ms_call":          reflect.TypeFor[Call](),
 		"ms_access":        reflect.TypeFor[Access](),
 		"ms_hello":         reflect.TypeFor[Hello](),

@@ -44,6 +44,9 @@ func (r Record) KernelRun() *KernelRun { return (*KernelRun)(r.p) }
 // Snapshot is the record as a snapshot. Only for TypeSnapshot.
 func (r Record) Snapshot() *Snapshot { return (*Snapshot)(r.p) }
 
+// OOM is the record as a call that found no memory. Only for TypeOOM.
+func (r Record) OOM() *OOM { return (*OOM)(r.p) }
+
 // Call is the record as a call. Only for TypePyCall, TypePyReturn and TypePyOpen.
 func (r Record) Call() *Call { return (*Call)(r.p) }
 
@@ -119,6 +122,8 @@ func leastSize(typ uint16) uint64 {
 		return uint64(unsafe.Sizeof(KernelRun{}))
 	case TypeSnapshot:
 		return uint64(unsafe.Sizeof(Snapshot{}))
+	case TypeOOM:
+		return uint64(unsafe.Sizeof(OOM{}))
 	case TypePyCall, TypePyReturn, TypePyOpen:
 		return uint64(unsafe.Sizeof(Call{}))
 	case TypeAtenAccess:

@@ -33,6 +33,7 @@ const (
 	TypeKernelNotice = 0x18
 
 	TypeSnapshot = 0x32
+	TypeOOM      = 0x33
 
 	TypeLabelPush    = 0x46
 	TypeLabelPop     = 0x47
@@ -215,6 +216,13 @@ type (
 		Peak_allocated uint64
 		Length         uint32
 		Pad            uint32
+	}
+	OOM struct {
+		H      Head
+		Size   uint64
+		Flag   uint64
+		Create uint32
+		Result int32
 	}
 	Call struct {
 		H    Head

@@ -80,6 +80,7 @@ enum ms_type {
     MS_KERNEL_NOTICE = 24, /* struct ms_text: what of kernels is not recorded and why; for the user */
 
     MS_SNAPSHOT = 50, /* struct ms_snapshot */
+    MS_OOM = 51,      /* struct ms_oom: the driver had no memory left */
 
     MS_LABEL_PUSH = 70,    /* struct ms_text, value = level: what this thread allocates from here on is labelled so */
     MS_LABEL_POP = 71,     /* the same text and value: takes the newest equal one back */
@@ -207,6 +208,15 @@ struct ms_snapshot {
     uint64_t peak_allocated;
     uint32_t length; /* bytes of the name that follow this struct, no terminator */
     uint32_t pad;
+};
+
+/* A call into the driver that ended with "out of memory". */
+struct ms_oom {
+    struct ms_head h;
+    uint64_t size;   /* bytes asked for */
+    uint64_t flag;   /* as passed */
+    uint32_t create; /* 0 halMemAlloc, 1 halMemCreate */
+    int32_t result;  /* what the driver returned */
 };
 
 struct ms_call {

@@ -3,6 +3,7 @@ package smoke
 import (
 	"encoding/csv"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -48,29 +49,10 @@ var identity = regexp.MustCompile(`^\{allocation_id:\d+,addr:0x[0-9a-f]{16},?`)
 // column by column. Rows of the kinds in except are left out.
 func checkTold(t *testing.T, j *job, except ...string) {
 	t.Helper()
-	paths, _ := filepath.Glob(filepath.Join(j.out, "*", "device_*", "dump", "memscope_dump_*.csv"))
-	byID := map[int][]string{}
-	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		table, err := csv.NewReader(strings.NewReader(string(text))).ReadAll()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range table[1:] {
-			id, _ := strconv.Atoi(f[0])
-			if !slices.Contains(except, f[1]) {
-				byID[id] = f
-			}
-		}
-	}
 	var got []string
 	var stamps []int64
-	for id := range slices.Max(keys(byID)) + 1 {
-		f := byID[id]
-		if f == nil {
+	for _, f := range columns(t, j) {
+		if slices.Contains(except, f[1]) {
 			continue
 		}
 		attr := f[9]
@@ -99,15 +81,29 @@ func checkTold(t *testing.T, j *job, except ...string) {
 	}
 }
 
-func keys[K comparable, V any](m map[K]V) (out []K) {
-	for k := range m {
-		out = append(out, k)
+// columns reads the rows of the run's CSV files, in the order of their IDs.
+func columns(t testing.TB, j *job) (rows [][]string) {
+	t.Helper()
+	paths, _ := filepath.Glob(filepath.Join(j.out, "*", "device_*", "dump", "memscope_dump_*.csv"))
+	byID := map[int][]string{}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		table, err := csv.NewReader(strings.NewReader(string(text))).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range table[1:] {
+			id, _ := strconv.Atoi(f[0])
+			byID[id] = f
+		}
 	}
-	if len(out) == 0 {
-		var none K
-		out = append(out, none)
+	for _, id := range slices.Sorted(maps.Keys(byID)) {
+		rows = append(rows, byID[id])
 	}
-	return out
+	return rows
 }
 
 // TestPools: the pools of every framework and of the user's own, and pinned host memory.

@@ -5,12 +5,14 @@ import (
 	"memscope/internal/analysis"
 	"memscope/internal/analysis/fluctuation"
 	"memscope/internal/analysis/leaks"
+	"memscope/internal/analysis/oom"
 )
 
 // Registrations are all analyzers. Among those of one priority the last is the first to get an event and to report
 // (contract 5.0).
 func Registrations() []analysis.Registration {
 	return []analysis.Registration{
+		oom.Registration(),
 		fluctuation.Registration(),
 		leaks.Registration(),
 	}

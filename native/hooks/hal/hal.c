@@ -18,7 +18,7 @@ struct drv_mem_prop {
     uint64_t reserve;
 };
 
-enum { DRV_ERROR_NONE = 0, DRV_ERROR_NOT_SUPPORT = 0xfffe, DRV_ERROR_RESERVED = 0xffff };
+enum { DRV_ERROR_NONE = 0, DRV_ERROR_OUT_OF_MEMORY = 6, DRV_ERROR_NOT_SUPPORT = 0xfffe, DRV_ERROR_RESERVED = 0xffff };
 enum side { SIDE_HOST = 0, SIDE_DEVICE = 1, SIDE_HOST_NUMA = 2 };
 enum { FLAG_DEVICE_MASK = 0x3ff, FLAG_SPACE_SHIFT = 10, FLAG_SPACE_MASK = 0xf, FLAG_SPACE_HOST = 2 };
 
@@ -34,6 +34,22 @@ static void put_alloc(const void *block, uint64_t size, uint16_t device, uint64_
         r->addr = (uint64_t)block;
         r->size = size;
         r->detail = detail;
+        ms_publish(&r->h);
+    }
+    ms_leave();
+}
+
+static void put_oom(uint64_t size, uint64_t flag, uint16_t device, uint32_t create, drvError_t result)
+{
+    enum ms_mode mode = ms_enter(MS_MEMORY);
+    if (mode == MS_SKIP)
+        return;
+    struct ms_oom *r = mode == MS_NORMAL ? ms_reserve(MS_OOM, MS_HAL, device, sizeof *r) : NULL;
+    if (r) {
+        r->size = size;
+        r->flag = flag;
+        r->create = create;
+        r->result = result;
         ms_publish(&r->h);
     }
     ms_leave();
@@ -61,10 +77,12 @@ MS_EXPORT drvError_t halMemAlloc(void **pp, unsigned long long size, unsigned lo
     if (!real)
         return DRV_ERROR_NOT_SUPPORT;
     drvError_t result = real(pp, size, flag);
-    if (result == DRV_ERROR_NONE) {
-        bool host = (flag >> FLAG_SPACE_SHIFT & FLAG_SPACE_MASK) == FLAG_SPACE_HOST;
-        put_alloc(*pp, size, host ? MS_DEVICE_CPU : (uint16_t)(flag & FLAG_DEVICE_MASK), flag, 0);
-    }
+    bool host = (flag >> FLAG_SPACE_SHIFT & FLAG_SPACE_MASK) == FLAG_SPACE_HOST;
+    uint16_t device = host ? MS_DEVICE_CPU : (uint16_t)(flag & FLAG_DEVICE_MASK);
+    if (result == DRV_ERROR_NONE)
+        put_alloc(*pp, size, device, flag, 0);
+    else if (result == DRV_ERROR_OUT_OF_MEMORY)
+        put_oom(size, flag, device, 0, result);
     return result;
 }
 
@@ -90,12 +108,16 @@ MS_EXPORT drvError_t halMemCreate(struct drv_mem_handle **handle, size_t size, c
     if (!real)
         return DRV_ERROR_RESERVED;
     drvError_t result = real(handle, size, prop, flag);
-    if (result == DRV_ERROR_NONE && prop) {
+    if ((result == DRV_ERROR_NONE || result == DRV_ERROR_OUT_OF_MEMORY) && prop) {
         uint16_t device = MS_DEVICE_NONE;
         if (prop->side == SIDE_HOST || prop->side == SIDE_HOST_NUMA)
             device = MS_DEVICE_CPU;
         else if (prop->devid <= FLAG_DEVICE_MASK)
             device = (uint16_t)prop->devid;
+        if (result == DRV_ERROR_OUT_OF_MEMORY) {
+            put_oom(size, flag, device, 1, result);
+            return result;
+        }
         put_alloc(*handle, size, device,
                   (prop->pg_type & 0xff) | (uint64_t)prop->module_id << 8 | (uint64_t)prop->side << 40, MS_F_CREATE);
     }
