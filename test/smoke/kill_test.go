@@ -194,7 +194,7 @@ func TestKillSmallRing(t *testing.T) { killMany(t, kills(), 2, smallRing, nil) }
 
 func TestKillSmallShm(t *testing.T) {
 	needRoot(t)
-	killMany(t, max(1, kills()/4), 2, func(j *job) { j.mount = "mount -t tmpfs -o size=64m none /dev/shm" }, nil)
+	killMany(t, kills(), 2, func(j *job) { j.mount = "mount -t tmpfs -o size=64m none /dev/shm" }, nil)
 }
 
 // The collector is stopped for 2 s, so that the ring is full and its threads wait, and killed right after it goes on or,
