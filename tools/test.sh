@@ -56,6 +56,15 @@ run_go() {
     end "$status" "$(count '^ *--- PASS')" "$(count '^ *--- FAIL')" "$(count '^ *--- SKIP')"
 }
 
+# run_fuzz STAGE TIME runs every fuzz target for a while.
+run_fuzz() {
+    begin "$1"
+    tools/fuzz.sh "$2" >"$log" 2>&1
+    local status=$?
+    grep -v -E '^fuzz: elapsed|^=== RUN|^--- PASS|^PASS$|^ok ' "$log"
+    end "$status" "$(count '^--- PASS')" "$(count '^--- FAIL: Fuzz[A-Za-z]*$')" 0
+}
+
 # total WORD sums cmocka's lines "[  WORD  ] N test(s)".
 total() { sed -n -E "s/^\[ +$1 +\] ([0-9]+) test.*/\1/p" "$log" | awk '{ sum += $1 } END { print sum + 0 }'; }
 
@@ -73,6 +82,7 @@ make --no-print-directory build targets || exit 1
 run lint tools/lint.sh
 run generated tools/check-generated.sh
 run build-aarch64 make --no-print-directory build-aarch64
+run cross tools/cross.sh
 run glibc tools/check-glibc.sh build/bin build/lib64 build/vnpu build/examples build/aarch64
 run model make --no-print-directory model
 run_cmocka native make --no-print-directory native-test
@@ -81,6 +91,7 @@ run_cmocka tsan make --no-print-directory native-tsan
 run_cmocka vnpu-asan make --no-print-directory vnpu-test
 run_cmocka vnpu-tsan make --no-print-directory vnpu-test SANITIZE=thread
 run_go unit -cover -coverpkg=memscope/internal/... $("$go" list ./... | grep -v /test/) -args -test.gocoverdir="$coverage/unit"
+run_fuzz fuzz 30s
 run smoke-tree tools/cover-tree.sh build/cover
 MSMEMSCOPE_BUILD=$PWD/build/cover GOCOVERDIR=$coverage/smoke SMOKE_LEVEL=1 run_go smoke -timeout 20m ./test/smoke/...
 MSMEMSCOPE_BUILD=$PWD/build/cover GOCOVERDIR=$coverage/smoke run_go guide ./test/guide
