@@ -63,6 +63,13 @@ run_fuzz() {
     local status=$?
     grep -v -E '^fuzz: elapsed|^=== RUN|^--- PASS|^PASS$|^ok ' "$log"
     end "$status" "$(count '^--- PASS')" "$(count '^--- FAIL: Fuzz[A-Za-z]*$')" 0
+# run_python STAGE [PYTHON] is the tests of the Python module, with another interpreter for the scripts that they run.
+run_python() {
+    begin "$1"
+    TEST_PYTHON=${2:-} python3 -m unittest discover -s test/python -t test/python -v >"$log" 2>&1
+    local status=$?
+    grep -v -E ' \.\.\. ok$' "$log" | tail -n 100
+    end "$status" "$(count ' \.\.\. ok$')" "$(count '^(FAIL|ERROR): ')" "$(count ' \.\.\. skipped')"
 }
 
 # total WORD sums cmocka's lines "[  WORD  ] N test(s)".
@@ -95,6 +102,10 @@ run_fuzz fuzz 30s
 run smoke-tree tools/cover-tree.sh build/cover
 MSMEMSCOPE_BUILD=$PWD/build/cover GOCOVERDIR=$coverage/smoke SMOKE_LEVEL=1 run_go smoke -timeout 20m ./test/smoke/...
 MSMEMSCOPE_BUILD=$PWD/build/cover GOCOVERDIR=$coverage/smoke run_go guide ./test/guide
+run_python python
+for python in 3.8 3.13; do # the oldest that is supported and the newest, where they are installed
+    interpreter=$(command -v "python$python") && "$interpreter" -c '' 2>/dev/null && run_python "python-$python" "$interpreter"
+done
 run aarch64 tools/test-aarch64.sh
 run go-coverage go_gate 85
 run pyframes make --no-print-directory native-pyframes
