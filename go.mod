@@ -5,6 +5,7 @@ go 1.26.0
 tool honnef.co/go/tools/cmd/staticcheck
 
 require (
+	github.com/google/pprof v0.0.0-20261105003125-4bf881d7fb0b
 	github.com/tidwall/btree v1.8.2
 	golang.org/x/sys v0.50.0
 	golang.org/x/term v0.48.0
