@@ -139,6 +139,11 @@ func one(done *Project, opt Options) error {
 		return err
 	}
 	defer lock.Release()
+	if empty, err := spool.Empty(project.Root, spool.Dir); err != nil {
+		return err
+	} else if empty { // its removal was cut off at the very end
+		return spool.Remove(project.Root, spool.Dir)
+	}
 	r, err := spool.Open(project.Root, spool.Dir)
 	if err != nil {
 		return fmt.Errorf("the dump in %s is not complete: %w", done.Path, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 
 	"memscope/internal/event"
 	"memscope/internal/output"
@@ -233,6 +234,17 @@ func Remove(parent *os.Root, name string) error {
 		}
 	}
 	return parent.Remove(name)
+}
+
+// Empty says whether nothing is left in the spool name in parent, as after the last step but one of Remove.
+func Empty(parent *os.Root, name string) (bool, error) {
+	root, err := parent.OpenRoot(name)
+	if err != nil {
+		return false, err
+	}
+	defer root.Close()
+	names, err := list(root)
+	return !slices.ContainsFunc(names, func(n string) bool { return n != lockName }), err
 }
 
 // Parent is the directory that holds the spool.
