@@ -51,7 +51,7 @@ Environment:
 
 Not in this version yet, and refused by name: --steps, --call-stack, --watch, --pid,
 --command, --host-leak-mode, --block-size-threshold, --sample-rate, --load-api-env=host,
---events=access|traceback, --analysis=decompose|inefficient|host-leaks,
+--events=traceback, --analysis=host-leaks,
 --level=kernel for a program.
 
 Exit status: that of the program, 128 + signal when it was killed, 127 when it was not

@@ -42,20 +42,22 @@ type set struct {
 
 var eventSet = set{
 	option:   "events",
-	bits:     map[string]uint32{"alloc": uint32(config.Alloc), "free": uint32(config.Free), "launch": uint32(config.Launch)},
-	later:    func(t string) bool { return t == "access" || t == "traceback" },
+	bits:     map[string]uint32{"alloc": uint32(config.Alloc), "free": uint32(config.Free), "launch": uint32(config.Launch), "access": uint32(config.Access)},
+	later:    func(t string) bool { return t == "traceback" },
 	none:     true,
-	accepted: "alloc, free, launch, none",
+	accepted: "alloc, free, launch, access, none",
 }
 
 var analysisSet = set{
 	option: "analysis",
-	bits:   map[string]uint32{"leaks": uint32(config.Leaks)},
+	bits: map[string]uint32{
+		"leaks": uint32(config.Leaks), "decompose": uint32(config.Decompose), "inefficient": uint32(config.Inefficient),
+	},
 	later: func(t string) bool {
-		return t == "decompose" || t == "inefficient" || t == "host-leaks"
+		return t == "host-leaks"
 	},
 	none:     true,
-	accepted: "leaks, oom[:K], none",
+	accepted: "leaks, decompose, inefficient, oom[:K], none",
 }
 
 var levelSet = set{
@@ -295,7 +297,13 @@ func (p *parser) setVersion(string) error { p.req.action = showVersion; return n
 func (p *parser) derive() {
 	c := &p.req.config
 	c.DumpEvents, c.Events = p.events, p.events
-	if c.Events&(config.Alloc|config.Free) != 0 || c.Analysis&config.Leaks != 0 {
+	if c.Analysis&(config.Decompose|config.Inefficient) != 0 {
+		c.Events |= config.Access
+	}
+	if c.Analysis&config.Inefficient != 0 {
+		c.Events |= config.Launch
+	}
+	if c.Events&(config.Alloc|config.Free|config.Access) != 0 || c.Analysis&config.Leaks != 0 {
 		c.Events |= config.Alloc | config.Free
 	}
 	switch {

@@ -10,6 +10,7 @@ import (
 
 	"memscope/internal/analysis"
 	"memscope/internal/analysis/all"
+	"memscope/internal/analysis/labels"
 	"memscope/internal/config"
 	"memscope/internal/event"
 	"memscope/internal/ledger"
@@ -40,6 +41,7 @@ type client struct {
 	pending pending
 	decoder *decoder
 	ledger  *ledger.Ledger
+	labels  *labels.Tracker
 	set     *analysis.Set
 	log     log
 	dump    dump
@@ -77,7 +79,7 @@ func newClient(s *session, proc *process, pid uint64, ring *wire.Ring) *client {
 	}
 	c.dump = dump{session: s, cfg: &c.cfg, log: &c.log, pid: pid, start: monotonic() + s.offset}
 	c.pyTrace = newPyTrace(&c.dump, s.offset)
-	c.ledger = ledger.New(c.row)
+	c.ledger, c.labels = ledger.New(c.row), labels.New()
 	c.configure(s.cfg)
 	return c
 }
@@ -96,7 +98,10 @@ func (c *client) configure(cfg *config.Config) {
 	if c.set != nil && c.collected {
 		c.set.Report(&c.report)
 	}
-	c.set = analysis.NewSet(analysis.Env{Ledger: c.ledger, Log: &c.log, Config: &c.cfg, Emit: c.emit}, all.Registrations()...)
+	c.dump.hold.lift() // the new ones know nothing of the blocks that live
+	c.set = analysis.NewSet(analysis.Env{
+		Ledger: c.ledger, Log: &c.log, Config: &c.cfg, Emit: c.emit, Late: &c.dump, Labels: c.labels,
+	}, all.Registrations()...)
 }
 
 // run takes what the process records, until it is gone, and finishes its files. A failure of ours ends this client only.
@@ -196,21 +201,32 @@ func (c *client) use(rec wire.Record) {
 		}
 		fallthrough
 	default:
-		if c.pyTrace.use(rec) {
+		if c.pyTrace.use(rec) || !c.decoder.decode(rec, &c.ev) {
 			return
 		}
-		if c.decoder.decode(rec, &c.ev) {
-			c.ledger.Apply(&c.ev)
-			for i := 0; i < len(c.emitted); i++ {
-				c.ledger.Apply(&c.emitted[i])
-			}
-			c.emitted = c.emitted[:0]
+		if c.ev.Kind == event.Label {
+			c.label()
+			return
 		}
+		c.ledger.Apply(&c.ev)
+		for i := 0; i < len(c.emitted); i++ {
+			c.ledger.Apply(&c.emitted[i])
+		}
+		c.emitted = c.emitted[:0]
 	}
 }
 
 // emit keeps a row of an analyzer until the ledger has passed on the one that it is for.
 func (c *client) emit(ev *event.Event) { c.emitted = append(c.emitted, *ev) }
+
+// label passes a label on to the analyses, with the block that it is for.
+func (c *client) label() {
+	var b *ledger.Block
+	if c.ev.Sub == event.LabelAddress {
+		b = c.ledger.Holding(event.PTA, c.ev.Addr)
+	}
+	c.set.Dispatch(&c.ev, b)
+}
 
 // row is the ledger's sink.
 func (c *client) row(ev *event.Event, b *ledger.Block) {
@@ -226,6 +242,7 @@ func (c *client) row(ev *event.Event, b *ledger.Block) {
 	c.set.Dispatch(ev, b)
 	if wanted(c.cfg.DumpEvents, ev.Kind) {
 		c.dump.append(ev)
+		c.dump.hold.row(ev, b)
 	}
 }
 

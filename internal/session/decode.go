@@ -38,7 +38,7 @@ func newDecoder(offset int64, pid uint64) *decoder {
 	return &decoder{offset: offset, pid: pid, names: map[string]string{}}
 }
 
-// decode fills ev from any record but TypeUndo and TypeLog. It returns false for a record that never becomes a row.
+// decode fills ev from any record but TypeUndo and TypeLog. It returns false for a record that says nothing.
 func (d *decoder) decode(rec wire.Record, ev *event.Event) bool {
 	h := rec.Head()
 	*ev = event.Event{
@@ -68,6 +68,8 @@ func (d *decoder) decode(rec wire.Record, ev *event.Event) bool {
 	case wire.TypeAtenAccess:
 		d.access(rec, ev)
 		return true
+	case wire.TypeLabelPush, wire.TypeLabelPop, wire.TypeLabelAddress:
+		return d.label(rec, ev)
 	}
 	if rec.Type() == wire.TypeOOM {
 		d.oom(rec.OOM(), ev)

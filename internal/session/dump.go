@@ -30,6 +30,7 @@ type dump struct {
 	events  uint64    // to be stored
 	missing uint64    // of these, those that are not
 	end     spool.Pos // as last given to the renderer
+	hold    hold
 }
 
 // open makes the project directory and what is in it.
@@ -100,9 +101,26 @@ func (d *dump) flush(hurry bool) {
 	if err != nil {
 		d.fail(err)
 	}
-	if !hurry && end != d.end {
+	if end = d.hold.horizon(end); !hurry && end != d.end {
 		d.end = end
 		d.renderer.Load().Advance(end)
+	}
+}
+
+// SetOwner and SetWaste implement analysis.Late. A row that may be out already stays as it is.
+func (d *dump) SetOwner(id uint64, owner string) {
+	if d.spool != nil && d.hold.changeable(id) {
+		if err := d.spool.SetOwner(id, owner); err != nil {
+			d.fail(err)
+		}
+	}
+}
+
+func (d *dump) SetWaste(id uint64, waste event.Waste) {
+	if d.spool != nil && d.hold.changeable(id) {
+		if err := d.spool.SetWaste(id, waste); err != nil {
+			d.fail(err)
+		}
 	}
 }
 
@@ -119,6 +137,7 @@ func (d *dump) fail(err error) {
 // finish writes every row that can be written and closes the files.
 func (d *dump) finish() {
 	if d.spool != nil {
+		d.hold.lift()
 		d.flush(false)
 		d.missing += d.spool.Lost()
 		r := d.renderer.Load()

@@ -41,6 +41,8 @@ type Writer struct {
 	state state
 	count uint64 // events in buf
 
+	late lateWriter
+
 	err  *StoppedError
 	lost uint64
 }
@@ -188,6 +190,7 @@ func (w *Writer) roll(n int) error {
 // Close closes the files and unlocks. The spool stays on disk; what was appended and not flushed is lost.
 func (w *Writer) Close() error {
 	var err error
+	w.late.close()
 	if w.seg != nil {
 		err = w.seg.Close()
 		w.seg = nil
