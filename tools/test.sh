@@ -63,6 +63,8 @@ run_fuzz() {
     local status=$?
     grep -v -E '^fuzz: elapsed|^=== RUN|^--- PASS|^PASS$|^ok ' "$log"
     end "$status" "$(count '^--- PASS')" "$(count '^--- FAIL: Fuzz[A-Za-z]*$')" 0
+}
+
 # run_python STAGE [PYTHON] is the tests of the Python module, with another interpreter for the scripts that they run.
 run_python() {
     begin "$1"
