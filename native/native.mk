@@ -45,7 +45,11 @@ $(OUT)/bin/msmemscope.start: native/start/start.c native/native.mk
 	$(ZIGCC) $(NATIVE_START_FLAGS) -o $@ $<
 
 native_artefacts := $(native_library) $(native_names) $(OUT)/bin/msmemscope.start
-artefacts += $(native_artefacts)
+artefacts += $(native_artefacts) $(OUT)/lib64/msmemscope-gauge
+
+$(OUT)/lib64/msmemscope-gauge: native/gauge/gauge.c native/native.mk
+	@mkdir -p $(@D)
+	$(ZIGCC) $(NATIVE_CFLAGS) -O2 -g1 -o $@ $< -ldl
 
 .PHONY: native
 native: $(native_artefacts)

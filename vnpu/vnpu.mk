@@ -14,10 +14,11 @@ vnpu_acl_rt_impl := $(filter-out vnpu/acl/forward.c,$(wildcard vnpu/acl/*.c))
 vnpu_ascendcl := vnpu/acl/forward.c
 vnpu_ms_tools_ext := vnpu/mstx/mstx.c
 vnpu_profapi := vnpu/profapi/profapi.c
+vnpu_dcmi := vnpu/dcmi/dcmi.c
 vnpu_below_runtime := ascend_hal
 vnpu_below_acl_rt_impl := runtime
 vnpu_below_ascendcl := acl_rt_impl
-vnpu_libs := ascend_hal runtime acl_rt_impl ascendcl ms_tools_ext profapi
+vnpu_libs := ascend_hal runtime acl_rt_impl ascendcl ms_tools_ext profapi dcmi
 
 # vnpu_library: directory, library, compiler with flags
 define vnpu_library

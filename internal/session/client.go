@@ -63,10 +63,14 @@ type client struct {
 
 	configured bool // by the process itself
 
-	emitted   []event.Event // by analyzers, for the event in hand
-	collected bool          // something was recorded
-	report    bytes.Buffer  // valid after done
-	done      chan struct{} // closed when everything is written
+	emitted       []event.Event // by analyzers, for the event in hand
+	gauged        [mostGauged]gauged
+	toldGauge     bool
+	residentAt    time.Time // of residentBytes
+	residentBytes int64
+	collected     bool          // something was recorded
+	report        bytes.Buffer  // valid after done
+	done          chan struct{} // closed when everything is written
 
 	wake *time.Timer
 }
@@ -239,6 +243,7 @@ func (c *client) row(ev *event.Event, b *ledger.Block) {
 		ev.Name = c.cfg.PoolName(ev.Pool)
 	}
 	c.pyTrace.seen(ev.Device)
+	c.usage(ev, b)
 	c.set.Dispatch(ev, b)
 	if wanted(c.cfg.DumpEvents, ev.Kind) {
 		c.dump.append(ev)

@@ -36,6 +36,7 @@ type session struct {
 	offset   int64 // from CLOCK_MONOTONIC to ns since the epoch
 	budget   *budget
 	talk     *talk
+	gauge    *gauge
 	launcher int  // process id; of the program itself when alone
 	alone    bool // no launcher: the program has started this collector and asks for what there is to say
 	options  Options
@@ -54,7 +55,7 @@ type session struct {
 // Without control it is alone.
 func newSession(cfg *config.Config, options Options, listener *net.UnixListener, control io.Writer, launcher int) *session {
 	return &session{
-		cfg: cfg, options: options, listener: listener, offset: wallOffset(), budget: newBudget(), talk: newTalk(control), launcher: launcher,
+		cfg: cfg, options: options, listener: listener, offset: wallOffset(), budget: newBudget(), gauge: newGauge(), talk: newTalk(control), launcher: launcher,
 		alone: control == nil, live: map[int]*client{}, changed: make(chan struct{}, 1),
 	}
 }

@@ -12,6 +12,7 @@
 #include "../common/export.h"
 #include "arena.h"
 #include "ascend_hal.h"
+#include "share.h"
 
 static struct config cfg = {
     .devices = 2,
@@ -101,6 +102,8 @@ static void read_environment(void)
                 number_variable("VNPU_FAIL_FREE_CODE", false, 1, 65535, code, &free_code) &&
                 number_variable("VNPU_CLOCK_PPM", false, 0, 1000, "a whole number from 0 to 1000", &cfg.clock_ppm) &&
                 number_variable("VNPU_STREAM_EXPAND", false, 0, 1, "0 or 1", &cfg.stream_expand) && soc_variable();
+    if (good && !share_open((uint32_t)devices, cfg.hbm_bytes))
+        good = refuse("VNPU_STATE_DIR", getenv("VNPU_STATE_DIR"), "a directory that can be written to");
     if (!good)
         return;
     cfg.devices = (uint32_t)devices;
