@@ -80,6 +80,7 @@ func (p *pyTrace) thread(rec wire.Record) *pyThread {
 	}
 	if t.device == event.DeviceNone {
 		t.device = int32(rec.Head().Device)
+		p.seen(t.device)
 	}
 	return t
 }

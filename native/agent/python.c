@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "msmemscope.h"
+#include "symbols.h"
 
 MS_EXPORT int ms_options(struct ms_options *options)
 {
@@ -74,12 +75,32 @@ MS_EXPORT void ms_sanitizer(ms_sanitizer_fn *handler)
     __atomic_store_n(&sanitizer, handler, __ATOMIC_RELEASE);
 }
 
+typedef int ensure_gil_fn(void);
+typedef void release_gil_fn(int state);
+typedef unsigned long thread_ident_fn(void);
+typedef int raise_fn(unsigned long thread, void *exception);
+
+/* Raises a Python exception on this thread as soon as it is back in Python: no exception passes through C code. */
+static void raise_in_python(void *exception)
+{
+    ensure_gil_fn *ensure_gil = find_symbol("PyGILState_Ensure", NULL);
+    release_gil_fn *release_gil = find_symbol("PyGILState_Release", NULL);
+    thread_ident_fn *thread_ident = find_symbol("PyThread_get_thread_ident", NULL);
+    raise_fn *raise = find_symbol("PyThreadState_SetAsyncExc", NULL);
+    if (!ensure_gil || !release_gil || !thread_ident || !raise)
+        return;
+    int state = ensure_gil();
+    raise(thread_ident(), exception);
+    release_gil(state);
+}
+
 /* The handler is Python and may allocate: its events are the program's. */
 MS_EXPORT void ms_sanitizer_mark(const char *message, void *stream)
 {
     ms_sanitizer_fn *handler = __atomic_load_n(&sanitizer, __ATOMIC_ACQUIRE);
-    if (handler)
-        handler(message, stream);
+    void *exception = handler ? handler(message, stream) : NULL;
+    if (exception)
+        raise_in_python(exception);
 }
 
 MS_EXPORT int ms_host_alloc(uint64_t address, uint64_t bytes)

@@ -139,8 +139,11 @@ int ms_py_trace(const void *module_code, const char *ignored_directory);
 void ms_py_trace_thread(void);
 void ms_py_trace_stop(void);
 
-/* `handler` gets the messages "sanitizer-op: ..." that are marked, on the marking thread; NULL ends that. */
-typedef void ms_sanitizer_fn(const char *message, void *stream);
+/*
+ * `handler` gets the messages "sanitizer-op: ..." that are marked, on the marking thread; NULL ends that. What it returns, unless
+ * NULL, is a class of Python exceptions, which the thread raises as soon as it is back in Python.
+ */
+typedef void *ms_sanitizer_fn(const char *message, void *stream);
 void ms_sanitizer(ms_sanitizer_fn *handler);
 
 #ifdef __cplusplus

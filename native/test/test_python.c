@@ -171,10 +171,11 @@ CASE(operator_marks)
 
 static const char *marked;
 
-static void sanitize(const char *message, void *stream)
+static void *sanitize(const char *message, void *stream)
 {
     CHECK(stream == (void *)7);
     marked = message;
+    return NULL;
 }
 
 CASE(sanitizer)

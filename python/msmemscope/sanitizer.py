@@ -2,7 +2,6 @@
 
 import ctypes
 import sys
-import threading
 
 from . import _agent
 
@@ -11,6 +10,7 @@ _ALIAS_MAX = 31  # bytes
 _PREFIX = "sanitizer-op:"
 
 _callback = None  # the agent calls it, so it has to live
+_raised = None  # the agent raises it, likewise
 
 
 def enable_npu_sanitizer():
@@ -28,7 +28,7 @@ def enable_npu_sanitizer():
 
     _sanitizer.enable_npu_sanitizer()
     if _callback is None:
-        _callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p)(_marked)
+        _callback = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(_marked)
         library.ms_sanitizer.argtypes, library.ms_sanitizer.restype = [type(_callback)], None
         library.ms_sanitizer(_callback)
 
@@ -58,14 +58,23 @@ def _accesses(text):
 
 
 def _marked(message, stream):
+    """Returns the exception to raise, for the agent: the mark is C code, through which none passes."""
+    global _raised
     if len(message) > _MESSAGE_MAX:
         _warn(f"a message of {len(message)} bytes is ignored; at most {_MESSAGE_MAX} are accepted")
-        return
+        return None
     name, reads, writes = parse(message.decode("utf-8", "replace"))
     if not name:
         _warn("a message without name= is ignored")
-        return
-    _launch(stream or 0, name, reads, writes)
+        return None
+    errors = _launch(stream or 0, name, reads, writes)
+    if not errors:
+        return None
+    for error in errors:
+        print(error, file=sys.stderr)
+    base = _exception()
+    _raised = type(base.__name__, (base,), {"__init__": lambda self: base.__init__(self, errors)})
+    return id(_raised)
 
 
 def _launch(stream, name, reads, writes):
@@ -81,20 +90,17 @@ def _launch(stream, name, reads, writes):
     arguments = [stream, only_read, written, set(), name, aliases]
     if hasattr(_stream_check, "NPURecordStreamHandler"):
         arguments.append(set())
-    errors = _sanitizer.npu_sanitizer.event_handler._handle_kernel_launch(*arguments)
-    if errors:
-        for error in errors:
-            print(error, file=sys.stderr)
-        _raise_in_this_thread(_sanitizer, errors)
+    return _sanitizer.npu_sanitizer.event_handler._handle_kernel_launch(*arguments)
 
 
-def _raise_in_this_thread(module, errors):
-    """The mark is C code, through which no exception passes: raised as soon as it is back in Python."""
-    base = getattr(module, "CUDASanitizerErrors", None)
-    if base is None:
-        from torch.cuda._sanitizer import CUDASanitizerErrors as base
-    kind = type(base.__name__, (base,), {"__init__": lambda self: base.__init__(self, errors)})
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(threading.get_ident()), ctypes.py_object(kind))
+def _exception():
+    from torch_npu.npu import _sanitizer
+
+    if hasattr(_sanitizer, "CUDASanitizerErrors"):
+        return _sanitizer.CUDASanitizerErrors
+    from torch.cuda._sanitizer import CUDASanitizerErrors
+
+    return CUDASanitizerErrors
 
 
 def _warn(text):

@@ -1,0 +1,415 @@
+"""What a program reports of itself: snapshots, labels, ranges and the trace of functions, the sanitizer, watching."""
+
+import re
+import unittest
+
+from harness import Case
+
+BEGIN = """
+msmemscope.config(output_path="out")
+msmemscope.start()
+"""
+
+
+class Snapshot(Case):
+    def test_rows(self):
+        run = self.run_script(
+            """
+            msmemscope.config(output_path="out")
+            a = torch.empty(1 << 18, device="npu:0")
+            b = torch.empty(1 << 18, device="npu:0")
+            del b
+            msmemscope.take_snapshot(name="mine")
+            msmemscope.take_snapshot(0, name="number")
+            msmemscope.take_snapshot([1, 0], name="list")
+            msmemscope.take_snapshot((0,), name="tuple")
+            msmemscope.take_snapshot(1, name="not the current one")
+            """
+        )
+        rows = [r for r in run.rows() if r["Event"] == "SNAPSHOT"]
+        self.assertEqual([r["Name"] for r in rows], ["mine", "number", "list", "tuple"])
+        row = rows[0]
+        self.assertEqual((row["Event Type"], row["Device Id"], row["Ptr"]), ("SNAPSHOT", "0", "N/A"))
+        self.assertEqual(
+            list(row["Attr"]),
+            [
+                "total_mem",
+                "free_mem",
+                "reserved",
+                "peak_reserved",
+                "allocated",
+                "peak_allocated",
+                "device_utilization",
+                "pt_utilization",
+            ],
+        )
+        attr = row["Attr"]
+        self.assertEqual(attr["allocated"], str(1 << 20))
+        self.assertEqual(attr["peak_allocated"], str(2 << 20))
+        self.assertEqual(int(attr["total_mem"]), 64 << 30)
+        self.assertEqual(attr["pt_utilization"], f"{(1 << 20) / int(attr['reserved']):.6f}")
+        used = (int(attr["total_mem"]) - int(attr["free_mem"])) / int(attr["total_mem"])
+        self.assertEqual(attr["device_utilization"], f"{used:.6f}")
+
+    def test_none_is_every_device_of_the_process(self):
+        run = self.run_script(
+            """
+            msmemscope.config(output_path="out")
+            a = torch.empty(10, device="npu:1")
+            msmemscope.take_snapshot()
+            """
+        )
+        self.assertEqual(sorted(r["Device Id"] for r in run.rows() if r["Event"] == "SNAPSHOT"), ["0", "1"])
+
+    def test_bad_masks_and_names(self):
+        run = self.run_script(
+            """
+            msmemscope.config(output_path="out")
+            torch.npu.set_device(0)
+            for mask in ("0", 1.5, [0, "x"], True):
+                msmemscope.take_snapshot(mask, name="current")
+            for call in (msmemscope.take_snapshot, msmemscope.TakeSnapshot):
+                try:
+                    call(name=3)
+                except TypeError as e:
+                    print(e)
+            """
+        )
+        self.assertEqual(run.out.count("[msmemscope]: Invalid device mask, using current device!"), 4)
+        self.assertEqual(len([r for r in run.rows() if r["Event"] == "SNAPSHOT"]), 4)
+        self.assertEqual(run.out.count("must be a string, not int"), 2)
+
+    def test_around(self):
+        run = self.run_script(
+            """
+            msmemscope.config(output_path="out")
+            with msmemscope.TakeSnapshot(name="load"):
+                a = torch.empty(10, device="npu:0")
+            @msmemscope.TakeSnapshot(None, "call")
+            def call():
+                return 5
+            assert call() == 5
+            with msmemscope.TakeSnapshot():
+                pass
+            """
+        )
+        self.assertEqual(
+            [r["Name"] for r in run.rows() if r["Event"] == "SNAPSHOT"],
+            ["load Start", "load End", "call Start", "call End", "Memory Snapshot Start", "Memory Snapshot End"],
+        )
+
+    def test_without_torch(self):
+        run = self.run_script(
+            """
+            import sys
+            import msmemscope
+            sys.modules["torch_npu"] = None
+            try:
+                msmemscope.take_snapshot()
+            except ImportError as e:
+                print(e)
+            """,
+            prelude="",
+        )
+        self.assertIn("torch_npu", run.out)
+
+
+class Labels(Case):
+    def owners(self, script, analysis="decompose"):
+        run = self.run_script(
+            f"""
+import msmemscope.describe as describe
+msmemscope.config(output_path="out", analysis="{analysis}", events="alloc,free")
+msmemscope.start()
+"""
+            + script,
+        )
+        rows = [r for r in run.rows() if r["Event"] == "MALLOC" and r["Event Type"] == "PTA"]
+        return [r["Attr"].get("owner") for r in rows]
+
+    def test_three_ways(self):
+        owners = self.owners(
+            """
+@describe.describer(owner="test1")
+def train1():
+    return torch.empty(10, 10, device="npu:0")
+a = train1()
+with describe.describer(owner="test2"):
+    b = torch.empty(10, 10, device="npu:0")
+describe.describer(owner="test3").__enter__()
+c = torch.empty(10, 10, device="npu:0")
+describe.describer(owner="test3").__exit__()
+t = torch.randn(10, 10).to("npu:0")
+describe.describer(t, owner="test4")
+d = torch.empty(10, 10, device="npu:0")
+"""
+        )
+        self.assertEqual(owners, ["PTA@test1", "PTA@test2", "PTA@test3", "PTA@ops@test4", "PTA"])
+
+    def test_nesting_and_levels(self):
+        owners = self.owners(
+            """
+with describe.describer(owner="a"), describe.describer(owner="b"):
+    x = torch.empty(10, device="npu:0")
+describe.describe_label("model", describe.COMPONENT)
+describe.describe_label("forward", describe.PROCESS)
+y = torch.empty(10, device="npu:0")
+describe.undescribe_label("forward", describe.PROCESS)
+describe.undescribe_label("model", describe.COMPONENT)
+z = torch.empty(10, device="npu:0")
+describe.describe_addr(z.data_ptr(), [("kv", describe.DETAIL_1), ("mine", describe.USER_DEFINED_1)])
+"""
+        )
+        self.assertEqual(owners, ["PTA@a@b", "PTA@model@forward", "PTA@kv@mine"])
+
+    def test_errors(self):
+        run = self.run_script(
+            """
+            import msmemscope.describe as describe
+            for call in (
+                lambda: describe.describer(object(), owner="x"),
+                lambda: describe.describer(owner=3),
+                lambda: describe.describer(owner=""),
+                lambda: describe.describer(owner="x" * 129),
+                lambda: describe.describer(-1, owner="x"),
+                lambda: describe.describe_label("x", 5),
+                lambda: describe.describe_label("x", "1"),
+                lambda: describe.describe_addr(1, "x"),
+                lambda: describe.describe_addr(1, [("x", 8)]),
+            ):
+                try:
+                    call()
+                    print("nothing")
+                except Exception as e:
+                    print(type(e).__name__)
+            describe.describer(owner="x" * 128)
+            """
+        )
+        self.assertEqual(
+            run.out.split(),
+            [
+                "NotImplementedError",
+                "TypeError",
+                "ValueError",
+                "ValueError",
+                "ValueError",
+                "ValueError",
+                "TypeError",
+                "TypeError",
+                "ValueError",
+            ],
+        )
+
+
+class Trace(Case):
+    def test_ranges(self):
+        run = self.run_script(
+            BEGIN
+            + """
+torch.npu.set_device(0)
+with msmemscope.RecordFunction("range, with a comma"):
+    with msmemscope.RecordFunction("inner"):
+        t = torch.empty(10, device="npu:0")
+@msmemscope.RecordFunction("decorated")
+def f(x):
+    return x + 1
+assert f(1) == 2 and f.__name__ == "f"
+msmemscope.stop()
+with msmemscope.RecordFunction("paused"):
+    pass
+"""
+        )
+        rows = run.traces()
+        self.assertEqual([r["FuncInfo"] for r in rows], ["inner", "range, with a comma", "decorated"])
+        self.assertGreaterEqual(int(rows[0]["StartTime(ns)"]), int(rows[1]["StartTime(ns)"]))
+        self.assertLessEqual(int(rows[0]["EndTime(ns)"]), int(rows[1]["EndTime(ns)"]))
+        (malloc,) = [r for r in run.rows() if r["Event"] == "MALLOC" and r["Event Type"] == "PTA"]
+        inner = rows[0]
+        self.assertTrue(int(inner["StartTime(ns)"]) < int(malloc["Timestamp(ns)"]) < int(inner["EndTime(ns)"]))
+        self.assertEqual(inner["Thread Id"], malloc["Thread Id"])
+
+    def test_range_errors(self):
+        run = self.run_script(
+            """
+            for name in (3, "x" * 129):
+                try:
+                    msmemscope.RecordFunction(name)
+                except (TypeError, ValueError) as e:
+                    print(type(e).__name__)
+            """
+        )
+        self.assertEqual(run.out.split(), ["TypeError", "ValueError"])
+
+    def test_functions(self):
+        run = self.run_script(
+            """
+            import threading
+            def helper():
+                return len([1])
+            def main_function():
+                helper()
+                torch.nn.Linear(4, 4)(torch.randn(2, 4))
+                try:
+                    failing()
+                except KeyError:
+                    pass
+            def failing():
+                raise KeyError
+            def in_thread():
+                helper()
+            msmemscope.config(output_path="out", events="alloc,free,traceback")
+            torch.npu.set_device(0)
+            def run():
+                msmemscope.start()
+                main_function()
+                t = threading.Thread(target=in_thread)
+                t.start()
+                t.join()
+                open_at_stop()
+            def open_at_stop():
+                msmemscope.stop()
+            run()
+            main_function()
+            """
+        )
+        rows = run.traces()
+        names = [re.sub(r"^.*/script.py", "script.py", r["FuncInfo"]) for r in rows]
+        short = [n.rpartition(": ")[2] for n in names]
+        self.assertEqual(short.count("main_function"), 1, "not after stop()")
+        self.assertEqual(short.count("helper"), 2)
+        self.assertEqual(short.count("in_thread"), 1)
+        self.assertIn("<built-in function len>", short)
+        self.assertIn("nn.Module: Linear", names)
+        by = {n.rpartition(": ")[2]: r for n, r in zip(names, rows)}
+        self.assertNotEqual(by["in_thread"]["Thread Id"], by["main_function"]["Thread Id"])
+        for name in ("main_function", "helper", "failing", "in_thread"):
+            self.assertLess(int(by[name]["StartTime(ns)"]), int(by[name]["EndTime(ns)"]))
+        self.assertEqual(by["open_at_stop"]["EndTime(ns)"], "N/A")
+        self.assertTrue(
+            any(n.endswith("start: script.py(1): <module>") or "start: " in n for n in [r["FuncInfo"] for r in rows])
+        )
+        self.assertFalse([n for n in names if "msmemscope/" in n], "nothing of ours")
+
+    def test_tracer_by_hand(self):
+        run = self.run_script(
+            BEGIN
+            + """
+import sys
+torch.npu.set_device(0)
+def f(): pass
+def g(): pass
+msmemscope.tracer.stop()
+msmemscope.tracer.start()
+msmemscope.tracer.start()
+f()
+msmemscope.tracer.stop()
+g()
+sys.setprofile(lambda *a: None)
+msmemscope.tracer.start()
+sys.setprofile(None)
+"""
+        )
+        names = [r["FuncInfo"].rpartition(": ")[2] for r in run.traces()]
+        self.assertIn("f", names)
+        self.assertNotIn("g", names)
+        self.assertIn("[msmemscope] Warn: The tracer is not start.", run.out)
+        self.assertIn("There is already an active PythonTracer", run.out)
+        self.assertIn("Another profiler is active", run.out)
+
+    def test_below_dispatch_nothing(self):
+        run = self.run_script(
+            """
+            from torch.utils._python_dispatch import TorchDispatchMode
+            class Mode(TorchDispatchMode):
+                def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+                    inside()
+                    return func(*args, **(kwargs or {}))
+            def inside(): pass
+            def outside(): pass
+            msmemscope.config(output_path="out", events="alloc,free,traceback")
+            torch.npu.set_device(0)
+            msmemscope.start()
+            with Mode():
+                torch.randn(2, device="npu:0")
+            outside()
+            """
+        )
+        names = [r["FuncInfo"].rpartition(": ")[2] for r in run.traces()]
+        self.assertIn("__torch_dispatch__", names)
+        self.assertNotIn("inside", names)
+        self.assertIn("outside", names)
+
+
+class Sanitizer(Case):
+    def test_marks(self):
+        run = self.run_script(
+            """
+            from torch_npu.npu import _sanitizer
+            mstx.mark("sanitizer-op: name=early;read=a:1:2", 5)
+            msmemscope.enable_npu_sanitizer()
+            assert _sanitizer.npu_sanitizer.enabled
+            mstx.mark("sanitizer-op: name=my.op;read=a:0x10:8,b:32:4;write=a:16:8,long" + "x" * 40 + ":48:4", 7)
+            mstx.mark("sanitizer-op: read=a:1:2", 7)
+            mstx.mark("sanitizer-op: name=partly;read=:1:2,a:x:3,ok:5:6", 7)
+            mstx.mark("sanitizer-op: name=" + "x" * 1100, 7)
+            for launch in _sanitizer.launches:
+                print(launch)
+            try:
+                mstx.mark("sanitizer-op: name=race", 7)
+                for _ in range(3):
+                    pass
+                print("nothing raised")
+            except _sanitizer.CUDASanitizerErrors as e:
+                print("raised", e.errors)
+            """
+        )
+        lines = run.out.splitlines()
+        long = "long" + "x" * 27
+        self.assertEqual(
+            lines[0], f"(7, {{32}}, {{16, 48}}, set(), 'my.op', {{16: ['a'], 32: ['b'], 48: ['{long}']}}, set())"
+        )
+        self.assertEqual(lines[1], "(7, {5}, set(), set(), 'partly', {5: ['ok']}, set())")
+        self.assertEqual(lines[2], "raised ['a race in race']")
+        self.assertIn("a race in race", run.err)
+        self.assertEqual(run.err.count("is passed over"), 2)
+        self.assertIn("without name=", run.err)
+        self.assertIn("at most 1024", run.err)
+
+
+class Watch(Case):
+    def test_errors(self):
+        run = self.run_script(
+            """
+            t = torch.empty(10, device="npu:0")
+            w = msmemscope.watcher
+            for call in (
+                lambda: w.watch(t),
+                lambda: w.watch(t, dump_nums=1),
+                lambda: w.watch(t, name=3),
+                lambda: w.watch(t, name="x" * 65),
+                lambda: w.watch(name="x"),
+                lambda: w.watch(t, t, name="x"),
+                lambda: w.watch("t", name="x"),
+                lambda: w.watch(t, name="x", length=3),
+                lambda: w.watch(0, name="x", length=3),
+                lambda: w.watch(1, name="x", length=0),
+                lambda: w.watch(1, name="x", length="3"),
+                lambda: w.watch(t, name="x", dump_nums=-2),
+                lambda: w.watch(t, name="x", depth=1),
+                lambda: w.remove(),
+                lambda: w.remove("t"),
+                lambda: w.remove(1, length=-1),
+                lambda: w.remove(t, name="x"),
+            ):
+                try:
+                    call()
+                    print("nothing")
+                except (TypeError, ValueError) as e:
+                    print(type(e).__name__)
+            """
+        )
+        self.assertEqual(run.out.split(), ["TypeError"] * 3 + ["ValueError"] + ["TypeError"] * 13)
+
+
+if __name__ == "__main__":
+    unittest.main()
