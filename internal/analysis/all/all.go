@@ -3,9 +3,7 @@ package all
 
 import (
 	"memscope/internal/analysis"
-	"memscope/internal/analysis/decompose"
 	"memscope/internal/analysis/fluctuation"
-	"memscope/internal/analysis/inefficient"
 	"memscope/internal/analysis/leaks"
 	"memscope/internal/analysis/oom"
 )
@@ -15,8 +13,6 @@ import (
 func Registrations() []analysis.Registration {
 	return []analysis.Registration{
 		oom.Registration(),
-		decompose.Registration(),
-		inefficient.Registration(),
 		fluctuation.Registration(),
 		leaks.Registration(),
 	}

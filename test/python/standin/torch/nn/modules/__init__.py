@@ -1,5 +1,0 @@
-"""torch.nn.modules"""
-
-from . import module
-
-__all__ = ["module"]

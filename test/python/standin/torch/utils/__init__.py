@@ -1,5 +1,0 @@
-"""torch.utils"""
-
-from . import _python_dispatch
-
-__all__ = ["_python_dispatch"]
