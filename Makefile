@@ -4,6 +4,8 @@
 # make smoke    end-to-end suites;  LEVEL=2 for all of them
 # make soak     the long kill tests, not part of CI
 # make bench    the figures of bench/
+# make bench-offline   those of the dump questions, beside Python and wc -l; ROWS="1000000 20000000"
+# make fuzz     each fuzz target for FUZZTIME=10m
 # make lint     formatters and linters only
 # make generate the Go twin of native/include/wire.h
 # make build-aarch64   the same tree for the other architecture, below build/aarch64/
@@ -32,7 +34,7 @@ GO_LDFLAGS := -s -w -X memscope/internal/cli.version=$(VERSION)
 
 .DEFAULT_GOAL := build
 .DELETE_ON_ERROR:
-.PHONY: build build-aarch64 demo test smoke soak bench lint clean generate FORCE
+.PHONY: build build-aarch64 demo test smoke soak bench bench-offline fuzz lint clean generate FORCE
 
 # The tools come before every other rule: make rebuilds an included file first and starts again.
 ifneq ($(MAKECMDGOALS),clean)
@@ -93,6 +95,12 @@ soak: build targets .tools/ready-test
 
 bench: build .tools/ready-test
 	bench/run
+
+bench-offline: .tools/ready.mk
+	bench/offline/run.sh $(ROWS)
+
+fuzz: .tools/ready.mk
+	tools/fuzz.sh $(FUZZTIME)
 
 clean:
 	rm -rf build

@@ -56,6 +56,24 @@ run_go() {
     end "$status" "$(count '^ *--- PASS')" "$(count '^ *--- FAIL')" "$(count '^ *--- SKIP')"
 }
 
+# run_fuzz STAGE TIME runs every fuzz target for a while.
+run_fuzz() {
+    begin "$1"
+    tools/fuzz.sh "$2" >"$log" 2>&1
+    local status=$?
+    grep -v -E '^fuzz: elapsed|^=== RUN|^--- PASS|^PASS$|^ok ' "$log"
+    end "$status" "$(count '^--- PASS')" "$(count '^--- FAIL: Fuzz[A-Za-z]*$')" 0
+}
+
+# run_python STAGE [PYTHON] is the tests of the Python module, with another interpreter for the scripts that they run.
+run_python() {
+    begin "$1"
+    TEST_PYTHON=${2:-} python3 -m unittest discover -s test/python -t test/python -v >"$log" 2>&1
+    local status=$?
+    grep -v -E ' \.\.\. ok$' "$log" | tail -n 100
+    end "$status" "$(count ' \.\.\. ok$')" "$(count '^(FAIL|ERROR): ')" "$(count ' \.\.\. skipped')"
+}
+
 # total WORD sums cmocka's lines "[  WORD  ] N test(s)".
 total() { sed -n -E "s/^\[ +$1 +\] ([0-9]+) test.*/\1/p" "$log" | awk '{ sum += $1 } END { print sum + 0 }'; }
 
@@ -73,6 +91,7 @@ make --no-print-directory build targets || exit 1
 run lint tools/lint.sh
 run generated tools/check-generated.sh
 run build-aarch64 make --no-print-directory build-aarch64
+run cross tools/cross.sh
 run glibc tools/check-glibc.sh build/bin build/lib64 build/vnpu build/examples build/aarch64
 run model make --no-print-directory model
 run_cmocka native make --no-print-directory native-test
@@ -81,9 +100,14 @@ run_cmocka tsan make --no-print-directory native-tsan
 run_cmocka vnpu-asan make --no-print-directory vnpu-test
 run_cmocka vnpu-tsan make --no-print-directory vnpu-test SANITIZE=thread
 run_go unit -cover -coverpkg=memscope/internal/... $("$go" list ./... | grep -v /test/) -args -test.gocoverdir="$coverage/unit"
+run_fuzz fuzz 30s
 run smoke-tree tools/cover-tree.sh build/cover
 MSMEMSCOPE_BUILD=$PWD/build/cover GOCOVERDIR=$coverage/smoke SMOKE_LEVEL=1 run_go smoke -timeout 20m ./test/smoke/...
 MSMEMSCOPE_BUILD=$PWD/build/cover GOCOVERDIR=$coverage/smoke run_go guide ./test/guide
+run_python python
+for python in 3.8 3.13; do # the oldest that is supported and the newest, where they are installed
+    interpreter=$(command -v "python$python") && "$interpreter" -c '' 2>/dev/null && run_python "python-$python" "$interpreter"
+done
 run aarch64 tools/test-aarch64.sh
 run go-coverage go_gate 85
 run pyframes make --no-print-directory native-pyframes

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 
+	"memscope/internal/analysis/labels"
 	"memscope/internal/analysis/steps"
 	"memscope/internal/config"
 	"memscope/internal/event"
@@ -40,12 +41,20 @@ type Logger interface {
 	Logf(level config.LogLevel, format string, args ...any)
 }
 
+// Late takes what is learned of a block with Block.Open after its MALLOC row was passed on.
+type Late interface {
+	SetOwner(allocID uint64, owner string)
+	SetWaste(allocID uint64, waste event.Waste)
+}
+
 // Env is what an analyzer may ask.
 type Env struct {
 	Ledger *ledger.Ledger
 	Log    Logger
 	Config *config.Config
-	Steps  *steps.Tracker // made by NewSet
+	Late   Late
+	Steps  *steps.Tracker  // made by NewSet
+	Labels *labels.Tracker // made by NewSet when it is nil
 	// Emit adds a row of the analyzer's own, behind the one that it is just told of. ev is not kept.
 	Emit func(ev *event.Event)
 }
@@ -100,7 +109,7 @@ type Set struct {
 	env    Env
 	last   Handle
 	subs   []*subscriber // in order of dispatch; never changed in place
-	byKind [event.OOMDetail + 1][]*subscriber
+	byKind [event.Kinds][]*subscriber
 }
 
 // NewSet subscribes those of regs that the configuration enables, in the order given.
@@ -108,6 +117,9 @@ func NewSet(env Env, regs ...Registration) *Set {
 	env.Steps = steps.New(func(device int32, ignored string) {
 		env.Log.Logf(config.Error, "device %d: steps come from two sources; those of %s are ignored", device, ignored)
 	})
+	if env.Labels == nil {
+		env.Labels = labels.New()
+	}
 	s := &Set{env: env}
 	for _, r := range regs {
 		if r.Enabled(env.Config) {
@@ -157,6 +169,9 @@ func (s *Set) Dispatch(ev *event.Event, b *ledger.Block) {
 				}
 			}
 		}
+	}
+	if ev.Kind == event.Label && ev.Sub != event.LabelAddress {
+		s.env.Labels.Apply(ev)
 	}
 	for _, sub := range s.byKind[ev.Kind] {
 		sub.analyzer.Event(ev, b)

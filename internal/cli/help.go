@@ -49,9 +49,9 @@ Environment:
   MSMEMSCOPE_RING_BYTES      bytes of the event buffer of each process, 1048576 to
                              1073741824 (default: a share of 200 MB)
 
-Not in this version yet, and refused by name: --steps, --watch, --pid,
+Not in this version yet, and refused by name: --steps, --call-stack, --watch, --pid,
 --command, --host-leak-mode, --block-size-threshold, --sample-rate, --load-api-env=host,
---events=access|traceback, --analysis=decompose|inefficient|host-leaks,
+--events=traceback, --analysis=host-leaks,
 --level=kernel for a program.
 
 Exit status: that of the program, 128 + signal when it was killed, 127 when it was not

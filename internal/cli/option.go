@@ -49,7 +49,8 @@ var groupTitles = [groups]string{
 // options is every long option, in the order of the help.
 var options = []*option{
 	{name: "events", arg: "LIST", group: collection, set: (*parser).setEvents, help: []string{
-		"what to record: alloc, free, launch; none for nothing",
+		"what to record: alloc, free, launch, access; none for",
+		"nothing",
 		"(default alloc,free,launch); launches of kernels are",
 		"not recorded in this version, launch is only accepted"}},
 	{name: "device", arg: "LIST", group: collection, set: (*parser).setDevice, help: []string{
@@ -61,16 +62,17 @@ var options = []*option{
 		"makes (default immediate)"}},
 	{name: "level", arg: "LIST", group: collection, set: (*parser).setLevel, help: []string{
 		"op; for --compare also kernel, or both (default op)"}},
-	{name: "call-stack", arg: "LIST", group: collection, set: (*parser).setCallStack, help: []string{
-		"call stacks in every row: c, python, each with the",
-		"number of frames as c:<n>, 0-1000 (default 50)"}},
 	{name: "pools", arg: "LIST", group: collection, set: (*parser).setPools, help: []string{
 		"names of mstx domains by which allocators of your own",
 		"report their blocks (msmemscope.h); up to 10"}},
 	{name: "analysis", arg: "LIST", group: analysis, set: (*parser).setAnalysis, help: []string{
-		"leaks; oom[:K]: when a card runs out of memory, the K",
-		"youngest and largest blocks (1 to 1000, default 10);",
-		"none (default leaks)"}},
+		"leaks: memory that outlives its step; decompose: what",
+		"memory is for, as owner in MALLOC rows; inefficient: what",
+		"is allocated too early, freed too late or left idle, as",
+		"inefficient_type there; oom[:K]: when a card runs out of",
+		"memory, the K youngest and largest blocks (1 to 1000,",
+		"default 10); none (default leaks). With decompose and",
+		"inefficient, rows wait until the blocks before are freed"}},
 	{name: "compare", group: comparison, set: (*parser).setCompare, help: []string{
 		"tell how the memory of two dumps differs, launch by",
 		"launch; runs no program, needs --input-path"}},
@@ -103,6 +105,7 @@ var options = []*option{
 	{name: "unload-api-env", set: sourcedOnly("unload-api-env")},
 
 	{name: "steps", arg: "LIST", later: true},
+	{name: "call-stack", arg: "LIST", later: true},
 	{name: "watch", arg: "RANGE", later: true},
 	{name: "pid", arg: "PID", later: true},
 	{name: "command", arg: "WORD", later: true},

@@ -89,6 +89,13 @@ func TestConfig(t *testing.T) {
 		{[]string{"--events=launch", "--analysis=none"}, noAnalysis(config.Launch, config.Launch)},
 		{[]string{"--events=alloc", "--analysis=none"}, noAnalysis(config.Alloc|config.Free, config.Alloc)},
 		{[]string{"--events=free", "--analysis="}, noAnalysis(config.Alloc|config.Free, config.Free)},
+		{[]string{"--events=access", "--analysis=none"}, noAnalysis(config.Alloc|config.Free|config.Access, config.Access)},
+		{[]string{"--events=none", "--analysis=decompose"}, with(func(c *config.Config) {
+			c.Events, c.DumpEvents, c.Analysis = config.Alloc|config.Free|config.Access, 0, config.Decompose
+		})},
+		{[]string{"--events=alloc,free", "--analysis=inefficient,leaks"}, with(func(c *config.Config) {
+			c.Events, c.DumpEvents, c.Analysis = all|config.Access, config.Alloc|config.Free, config.Inefficient|config.Leaks
+		})},
 		{[]string{"--analysis=none", "--analysis=leaks"}, with(nil)}, // the last counts
 		{[]string{"--anal", "none", "--anal=leaks"}, with(nil)},
 		{[]string{"--device=npu:0,npu:2"}, device(false, 5, false)},

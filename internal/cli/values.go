@@ -42,20 +42,22 @@ type set struct {
 
 var eventSet = set{
 	option:   "events",
-	bits:     map[string]uint32{"alloc": uint32(config.Alloc), "free": uint32(config.Free), "launch": uint32(config.Launch)},
-	later:    func(t string) bool { return t == "access" || t == "traceback" },
+	bits:     map[string]uint32{"alloc": uint32(config.Alloc), "free": uint32(config.Free), "launch": uint32(config.Launch), "access": uint32(config.Access)},
+	later:    func(t string) bool { return t == "traceback" },
 	none:     true,
-	accepted: "alloc, free, launch, none",
+	accepted: "alloc, free, launch, access, none",
 }
 
 var analysisSet = set{
 	option: "analysis",
-	bits:   map[string]uint32{"leaks": uint32(config.Leaks)},
+	bits: map[string]uint32{
+		"leaks": uint32(config.Leaks), "decompose": uint32(config.Decompose), "inefficient": uint32(config.Inefficient),
+	},
 	later: func(t string) bool {
-		return t == "decompose" || t == "inefficient" || t == "host-leaks"
+		return t == "host-leaks"
 	},
 	none:     true,
-	accepted: "leaks, oom[:K], none",
+	accepted: "leaks, decompose, inefficient, oom[:K], none",
 }
 
 var levelSet = set{
@@ -143,41 +145,6 @@ func (p *parser) setLevel(list string) error {
 		}
 	}
 	return nil
-}
-
-// setCallStack adds to the languages that were named before; the last word on a language counts. An empty list takes all back.
-func (p *parser) setCallStack(list string) error {
-	const accepted = "c, python, c:<n>, python:<n> with n 0-1000"
-	c := &p.req.config
-	tokens := fields(list)
-	if len(tokens) == 0 {
-		c.CStack, c.PyStack = false, false
-	}
-	for _, token := range tokens {
-		language, digits, deep := strings.Cut(token, ":")
-		depth := config.DefaultStackDepth
-		if deep {
-			var ok bool
-			if depth, ok = stackDepth(digits); !ok {
-				return refused("call-stack", token, accepted)
-			}
-		}
-		switch language {
-		case "c":
-			c.CStack, c.CStackDepth = true, depth
-		case "python":
-			c.PyStack, c.PyStackDepth = true, depth
-		default:
-			return refused("call-stack", token, accepted)
-		}
-	}
-	return nil
-}
-
-// stackDepth reads 0 to 1000 without signs and leading zeros.
-func stackDepth(text string) (int, bool) {
-	depth, err := strconv.ParseUint(text, 10, 32)
-	return int(depth), err == nil && depth <= config.MostStackDepth && strconv.FormatUint(depth, 10) == text
 }
 
 // mostPoolName bounds the name of a pool, bytes.
@@ -330,7 +297,13 @@ func (p *parser) setVersion(string) error { p.req.action = showVersion; return n
 func (p *parser) derive() {
 	c := &p.req.config
 	c.DumpEvents, c.Events = p.events, p.events
-	if c.Events&(config.Alloc|config.Free) != 0 || c.Analysis&config.Leaks != 0 {
+	if c.Analysis&(config.Decompose|config.Inefficient) != 0 {
+		c.Events |= config.Access
+	}
+	if c.Analysis&config.Inefficient != 0 {
+		c.Events |= config.Launch
+	}
+	if c.Events&(config.Alloc|config.Free|config.Access) != 0 || c.Analysis&config.Leaks != 0 {
 		c.Events |= config.Alloc | config.Free
 	}
 	switch {

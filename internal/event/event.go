@@ -7,7 +7,7 @@ package event
 // Kind is the Event column (contract 3.1).
 type Kind uint8
 
-// Kinds in the order of the contract. CleanUp never becomes a row.
+// Kinds in the order of the contract. Kinds is their number.
 const (
 	System Kind = iota + 1
 	Malloc
@@ -18,6 +18,8 @@ const (
 	Mstx
 	Snapshot
 	OOMDetail
+	Label // never a row: a label comes, goes, or is put on a block; Value is its level
+	Kinds
 )
 
 // Sub is the Event Type column. For Malloc and Free it follows from Pool and Device, and Sub stays SubNone.
@@ -49,6 +51,9 @@ const (
 	OOMTrigger // OOMDetail
 	OOMRecent
 	OOMTop
+	LabelPush // Label: from here on for what the thread TID allocates
+	LabelPop
+	LabelAddress // for the live block at Addr
 )
 
 // Pool says whose memory a block is.

@@ -1,6 +1,9 @@
 package hostheap
 
-import "unsafe"
+import (
+	"sync/atomic"
+	"unsafe"
+)
 
 // Debris is the parts of small tables that a test overwrites.
 func (t *Tables) Debris() [][]uint32 {
@@ -12,3 +15,6 @@ func (t *Tables) Debris() [][]uint32 {
 		part(t.h.Pythons_at, uint64(unsafe.Sizeof(PythonLine{}))/2), part(t.h.Text_at, 16), part(t.h.Directory_at, 4), part(t.h.Arena_at, 4096),
 	}
 }
+
+// Turn adds to the turn of a slot.
+func Turn(s *Slot, n uint32) { atomic.AddUint32(&s.Turn, n) }

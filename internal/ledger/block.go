@@ -29,13 +29,14 @@ type Block struct {
 	AllocID uint64 // allocation_id, from 1
 	last    int64  // stamp of the newest row of this block; the next one is later; 0 before there is one
 	Device  int32
-	next    uint32 // slab: next free slot
+	slot    uint32 // slab: where it is, 0 for a ghost; of a free slot: the next one
 	Module  int16
 	Pool    event.Pool
 	Page    event.Page
 	Flags   event.Flags // event.Created, event.Pinned
 	State   State
 	used    bool // slab: the slot holds a block
+	Open    bool // an analyzer's, set at the MALLOC row: what that says may change until the FREE
 
 	Kernel  uint64 // kernel launches of the process before this block
 	BornSeq uint64 // Seq of the MALLOC row; 0 before there is one

@@ -14,7 +14,7 @@ import (
 )
 
 // Sink takes the rows. b is the block of a MALLOC, FREE or ACCESS and nil for other kinds. Both are valid only during
-// the call, b is read-only, and the sink must not call back into anything of the Ledger that changes it.
+// the call, b is read-only but for Open, and the sink must not call back into anything of the Ledger that changes it.
 // Live still visits a block during the call for its FREE.
 type Sink func(ev *event.Event, b *Block)
 
@@ -147,7 +147,7 @@ func (l *Ledger) malloc(ev *event.Event) {
 	l.allocs++
 	id, b := l.store.take(ev.Stamp)
 	*b = Block{
-		Addr: ev.Addr, Size: ev.Size, AllocID: l.allocs, Kernel: l.kernels, Born: ev.Stamp, TID: ev.TID, Stack: ev.Stack,
+		slot: id, Addr: ev.Addr, Size: ev.Size, AllocID: l.allocs, Kernel: l.kernels, Born: ev.Stamp, TID: ev.TID, Stack: ev.Stack,
 		Device: ev.Device, Module: ev.Module, Pool: ev.Pool, Page: ev.Page,
 		Flags: ev.Flags & (event.Created | event.Pinned), used: true,
 	}
@@ -270,6 +270,15 @@ func (l *Ledger) locate(ev *event.Event) uint32 {
 	return s.find(&l.store, ev.Addr, uint64(max(ev.Size, 0)), func(b *Block) bool {
 		return anyDevice || b.Device == ev.Device
 	})
+}
+
+// Holding is the live block of a pool that addr lies in, on any device; nil when there is none.
+func (l *Ledger) Holding(pool event.Pool, addr uint64) *Block {
+	id := l.locate(&event.Event{Kind: event.Access, Pool: pool, Addr: addr, Device: event.DeviceNone})
+	if id == 0 {
+		return nil
+	}
+	return l.store.at(id)
 }
 
 // find looks up an exact address; among blocks on several devices the youngest wins.

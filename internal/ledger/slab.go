@@ -15,7 +15,7 @@ const (
 type store struct {
 	slabs  []*[slabBlocks]Block
 	newest []int64 // by group of slots: no block in it has a later birth
-	free   uint32  // first free slot, a list through Block.next
+	free   uint32  // first free slot, a list through Block.slot
 	top    uint32  // slots ever handed out
 }
 
@@ -29,7 +29,7 @@ func (s *store) at(id uint32) *Block {
 func (s *store) take(birth int64) (uint32, *Block) {
 	id := s.free
 	if id != 0 {
-		s.free = s.at(id).next
+		s.free = s.at(id).slot
 	} else {
 		if s.top%slabBlocks == 0 {
 			s.slabs = append(s.slabs, new([slabBlocks]Block))
@@ -47,7 +47,7 @@ func (s *store) take(birth int64) (uint32, *Block) {
 
 func (s *store) drop(id uint32) {
 	b := s.at(id)
-	b.used, b.next = false, s.free
+	b.used, b.slot = false, s.free
 	s.free = id
 }
 

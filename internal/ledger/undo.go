@@ -77,6 +77,7 @@ func (l *Ledger) Undo(addr, tid uint64, stamp int64) {
 	stamp = l.birth(stamp)
 	id, p := l.store.take(stamp)
 	*p = b
+	p.slot = id
 	l.add(id, p)
 	switch {
 	case p.State == ShadowCreated && l.tracing:

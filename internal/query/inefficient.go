@@ -4,23 +4,18 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"memscope/internal/analysis/inefficient"
 	"memscope/internal/dump/read"
 	"memscope/internal/event"
 )
 
-const (
-	early         = 1 << iota // allocated before another operator frees, accessed after
-	late                      // freed after another operator allocates, last accessed before
-	idle                      // a long time between two accesses
-	idleThreshold = 3000      // operators
-)
-
-// inefficientTypes are the names of the flags above, in the order of their bits.
+// inefficientTypes are the names of event.Waste, in the order of its bits.
 var inefficientTypes = []string{"early_allocation", "late_deallocation", "temporary_idleness"}
 
 var inefficientQuestion = &question{
@@ -34,12 +29,12 @@ file is rewritten with CRLF line ends and no more quotes than it needs. Needs ro
 	setup: func(fs *flag.FlagSet) func(*env, []string) (result, error) {
 		memSize := fs.Int64("mem-size", 0, "only tensors of this `size` in bytes or more")
 		types := fs.String("inefficient-type", strings.Join(inefficientTypes, ","), "`kinds` to look for, with commas")
-		threshold := fs.Int("idle-threshold", idleThreshold, "`operators` between two accesses")
+		threshold := fs.Int("idle-threshold", inefficient.IdleThreshold, "`operators` between two accesses")
 		return func(e *env, args []string) (result, error) {
 			if *memSize < 0 {
 				return nil, usagef("Memory size must be a non-negative integer")
 			}
-			if *threshold <= 0 {
+			if *threshold <= 0 || *threshold > math.MaxUint32 {
 				return nil, usagef("Idle threshold must be a positive integer")
 			}
 			wanted, err := parseInefficient(*types)
@@ -67,13 +62,13 @@ file is rewritten with CRLF line ends and no more quotes than it needs. Needs ro
 	},
 }
 
-func parseInefficient(s string) (wanted int, err error) {
+func parseInefficient(s string) (wanted event.Waste, err error) {
 	for _, t := range tokens(s) {
 		i := slices.Index(inefficientTypes, t)
 		if i < 0 {
 			return 0, usagef("Invalid inefficient type: %s, valid values are ['%s']", t, strings.Join(inefficientTypes, "', '"))
 		}
-		wanted |= early << i
+		wanted |= 1 << i
 	}
 	if wanted == 0 {
 		return 0, usagef("Inefficient type must be a non-empty list or a single valid string")
@@ -106,9 +101,9 @@ type rowKey struct {
 	pid uint64
 }
 
-func checkInefficient(e *env, in *input, memSize int64, wanted, threshold int) (result, error) {
+func checkInefficient(e *env, in *input, memSize int64, wanted event.Waste, threshold int) (result, error) {
 	var events []tensorEvent
-	_, err := in.scan(read.Options{Want: read.ID | read.PID | read.AllocID | read.Size | read.Access}, e.table, func(b *read.Batch) error {
+	_, err := in.scan(read.Options{Want: read.ID | read.PID | read.Device | read.AllocID | read.Size | read.Shadow | read.Access}, e.table, func(b *read.Batch) error {
 		for i := range b.Rows {
 			if ev, ok := tensorEventOf(&b.Rows[i]); ok {
 				events = append(events, ev)
@@ -123,13 +118,13 @@ func checkInefficient(e *env, in *input, memSize int64, wanted, threshold int) (
 	res := &inefficientResult{Blocks: []inefficientBlock{}}
 	marks := make(map[rowKey]string)
 	for _, b := range judgeTensors(events, threshold) {
-		flags := b.flags & wanted
+		flags := b.Waste & wanted
 		if flags == 0 || b.size < memSize {
 			continue
 		}
 		var types []string
 		for i, name := range inefficientTypes {
-			if flags&(early<<i) != 0 {
+			if flags&(1<<i) != 0 {
 				types = append(types, name)
 			}
 		}
@@ -160,135 +155,73 @@ func checkInefficient(e *env, in *input, memSize int64, wanted, threshold int) (
 
 // tensorEvent is a row that the analysis looks at.
 type tensorEvent struct {
-	id    int64
-	pid   uint64
-	alloc uint64
-	size  int64
-	kind  event.Kind
-	start bool // of an OpLaunch; else its end
-	atb   bool // of the ATB framework; else of PTA
+	id     int64
+	pid    uint64
+	device int32
+	alloc  uint64
+	size   int64
+	kind   event.Kind
+	start  bool // of an OpLaunch; else its end
+	atb    bool // of the ATB framework; else of PTA
 }
 
 func tensorEventOf(r *read.Row) (ev tensorEvent, ok bool) {
-	ev = tensorEvent{id: r.ID, pid: r.PID, alloc: r.AllocID, size: r.Size, kind: r.Kind}
-	switch r.Kind {
-	case event.Malloc, event.Free:
-		ev.atb = r.Pool == event.ATB
-		return ev, r.Pool == event.PTA || r.Pool == event.ATB
-	case event.Access:
-		ev.atb = r.Pool != event.PTA
-		return ev, true
-	case event.OpLaunch:
-		ev.atb = r.Sub == event.AtbStart || r.Sub == event.AtbEnd
-		ev.start = r.Sub == event.AtenStart || r.Sub == event.AtbStart
-		return ev, ev.start || r.Sub == event.AtenEnd || r.Sub == event.AtbEnd
-	}
-	return ev, false
-}
-
-// frame counts the operators of one framework in one process. An event outside of an operator counts as one of its own.
-type frame struct {
-	api        int
-	lastMalloc int // api of the latest operator that allocated; 0: none
-	lastFree   int
-	inOp       bool
-	malloced   bool // within the operator that runs
-	freed      bool
-}
-
-func (f *frame) settle() {
-	if f.malloced {
-		f.lastMalloc = f.api
-	}
-	if f.freed {
-		f.lastFree = f.api
-	}
-	f.malloced, f.freed = false, false
+	ev = tensorEvent{id: r.ID, pid: r.PID, device: r.Device, alloc: r.AllocID, size: r.Size, kind: r.Kind}
+	ev.start = r.Sub == event.AtenStart || r.Sub == event.AtbStart
+	ev.atb, ok = inefficient.FrameworkOf(r.Kind, r.Sub, r.Pool, r.Flags)
+	return ev, ok
 }
 
 // tensor is a block with what was done to it.
 type tensor struct {
 	rowKey
-	alloc       uint64
-	size        int64
-	born        int // api of its MALLOC
-	firstAccess int // the first with another api; 0: none
-	prev        event.Kind
-	prevAPI     int
-	flags       int
+	alloc uint64
+	size  int64
+	inefficient.Tensor
 }
 
 // judgeTensors goes through events in order and gives the tensors that are flagged, in the order of their MALLOC.
 func judgeTensors(events []tensorEvent, threshold int) []*tensor {
 	type frameKey struct {
-		pid uint64
-		atb bool
+		pid    uint64
+		device int32
+		atb    bool
 	}
 	type tensorKey struct{ pid, alloc uint64 }
-	frames := make(map[frameKey]*frame)
+	frames := make(map[frameKey]*inefficient.Frame)
 	tensors := make(map[tensorKey]*tensor)
 	var flagged []*tensor
 	for i := range events {
 		ev := &events[i]
-		f := frames[frameKey{ev.pid, ev.atb}]
+		frame := frameKey{ev.pid, ev.device, ev.atb}
+		f := frames[frame]
 		if f == nil {
-			f = &frame{}
-			frames[frameKey{ev.pid, ev.atb}] = f
+			f = &inefficient.Frame{}
+			frames[frame] = f
 		}
 		if ev.kind == event.OpLaunch {
-			if f.inOp = ev.start; ev.start {
-				f.api++
-			} else {
-				f.settle()
-			}
+			f.Op(ev.start)
 			continue
-		}
-		if !f.inOp {
-			f.api++
-		}
-		f.malloced = f.malloced || ev.kind == event.Malloc
-		f.freed = f.freed || ev.kind == event.Free
-		if !f.inOp {
-			f.settle()
 		}
 		key := tensorKey{ev.pid, ev.alloc}
 		t := tensors[key]
-		if ev.kind == event.Malloc && t == nil {
-			tensors[key] = &tensor{rowKey: rowKey{ev.id, ev.pid}, alloc: ev.alloc, size: ev.size, born: f.api, prev: ev.kind, prevAPI: f.api}
-			continue
+		if ev.kind == event.Malloc {
+			t = &tensor{rowKey: rowKey{ev.id, ev.pid}, alloc: ev.alloc, size: ev.size}
+			tensors[key] = t
 		}
 		if t == nil {
-			continue // its first event is no MALLOC: nothing can be said
+			f.Touch(ev.kind, nil, uint32(threshold))
+			continue
 		}
-		before := t.flags
-		t.judge(f, ev.kind, threshold)
-		if before == 0 && t.flags != 0 {
+		before := t.Waste
+		f.Touch(ev.kind, &t.Tensor, uint32(threshold))
+		if before == 0 && t.Waste != 0 {
 			flagged = append(flagged, t)
 		}
-		t.prev, t.prevAPI = ev.kind, f.api
 		if ev.kind == event.Free {
 			delete(tensors, key)
 		}
 	}
 	slices.SortFunc(flagged, func(a, b *tensor) int { return cmp.Compare(a.id, b.id) })
 	return flagged
-}
-
-func (t *tensor) judge(f *frame, kind event.Kind, threshold int) {
-	switch kind {
-	case event.Access:
-		if t.prev == event.Access && f.api-t.prevAPI > threshold {
-			t.flags |= idle
-		}
-		if t.firstAccess == 0 && f.api != t.born {
-			t.firstAccess = f.api
-		}
-		if f.lastFree != 0 && t.born < f.lastFree && f.lastFree < t.firstAccess {
-			t.flags |= early
-		}
-	case event.Free:
-		if f.lastMalloc != 0 && t.prev == event.Access && t.prevAPI < f.lastMalloc && f.lastMalloc < f.api {
-			t.flags |= late
-		}
-	}
 }

@@ -89,6 +89,7 @@ func (s *session) reconfigure(conn *net.UnixConn, c *client, text string) {
 func (s *session) flush(conn *net.UnixConn, c *client) {
 	written := make(chan struct{})
 	done := c.between(func() {
+		c.dump.hold.lift()
 		c.dump.flush(false)
 		r, end := c.dump.renderer.Load(), c.dump.end
 		go func() {

@@ -38,12 +38,12 @@ func newDecoder(offset int64, pid uint64) *decoder {
 	return &decoder{offset: offset, pid: pid, names: map[string]string{}}
 }
 
-// decode fills ev from any record but TypeUndo and TypeLog. It returns false for a record that never becomes a row.
+// decode fills ev from any record but TypeUndo and TypeLog. It returns false for a record that says nothing.
 func (d *decoder) decode(rec wire.Record, ev *event.Event) bool {
 	h := rec.Head()
 	*ev = event.Event{
 		Stamp: h.Stamp + d.offset, PID: d.pid, TID: uint64(rec.TID()), Pool: event.Pool(h.Pool), Device: int32(h.Device),
-		Module: -1, Stack: h.Stack, Used: event.Unknown, Total: event.Unknown, ProcessUsed: event.Unknown, DeviceUsed: event.Unknown,
+		Module: -1, Used: event.Unknown, Total: event.Unknown, ProcessUsed: event.Unknown, DeviceUsed: event.Unknown,
 	}
 	if h.Flags&wire.FlagShadow != 0 {
 		ev.Flags = event.Paused
@@ -68,6 +68,8 @@ func (d *decoder) decode(rec wire.Record, ev *event.Event) bool {
 	case wire.TypeAtenAccess:
 		d.access(rec, ev)
 		return true
+	case wire.TypeLabelPush, wire.TypeLabelPop, wire.TypeLabelAddress:
+		return d.label(rec, ev)
 	}
 	if rec.Type() == wire.TypeOOM {
 		d.oom(rec.OOM(), ev)

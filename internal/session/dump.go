@@ -9,7 +9,6 @@ import (
 	"memscope/internal/dump/dbfile"
 	"memscope/internal/dump/render"
 	"memscope/internal/dump/spool"
-	"memscope/internal/dump/stacks"
 	"memscope/internal/event"
 	"memscope/internal/output"
 )
@@ -25,13 +24,13 @@ type dump struct {
 	project  *output.Project
 	file     *output.Log
 	spool    *spool.Writer // nil when there is none
-	stacks   *stacks.Table
 	renderer atomic.Pointer[render.Renderer]
 
 	told    bool      // that rows are missing
 	events  uint64    // to be stored
 	missing uint64    // of these, those that are not
 	end     spool.Pos // as last given to the renderer
+	hold    hold
 }
 
 // open makes the project directory and what is in it.
@@ -63,12 +62,9 @@ func (d *dump) open() {
 		return
 	}
 	d.spool = writer
-	if err := d.stacks.Create(reader.Root()); err != nil {
-		d.fail(err)
-	}
-	opener := csvfile.Opener(d.project, d.stacks, nil)
+	opener := csvfile.Opener(d.project, nil)
 	if cfg.Format == config.DB {
-		opener = dbfile.Opener(d.project, d.stacks)
+		opener = dbfile.Opener(d.project)
 	}
 	d.renderer.Store(render.New(reader, opener, render.Options{Log: d.log, Whole: cfg.Format == config.DB}))
 }
@@ -101,16 +97,30 @@ func (d *dump) flush(hurry bool) {
 	if d.spool == nil {
 		return
 	}
-	if err := d.stacks.Flush(); err != nil { // before the events that mean them
-		d.fail(err)
-	}
 	end, err := d.spool.Flush()
 	if err != nil {
 		d.fail(err)
 	}
-	if !hurry && end != d.end {
+	if end = d.hold.horizon(end); !hurry && end != d.end {
 		d.end = end
 		d.renderer.Load().Advance(end)
+	}
+}
+
+// SetOwner and SetWaste implement analysis.Late. A row that may be out already stays as it is.
+func (d *dump) SetOwner(id uint64, owner string) {
+	if d.spool != nil && d.hold.changeable(id) {
+		if err := d.spool.SetOwner(id, owner); err != nil {
+			d.fail(err)
+		}
+	}
+}
+
+func (d *dump) SetWaste(id uint64, waste event.Waste) {
+	if d.spool != nil && d.hold.changeable(id) {
+		if err := d.spool.SetWaste(id, waste); err != nil {
+			d.fail(err)
+		}
 	}
 }
 
@@ -127,13 +137,14 @@ func (d *dump) fail(err error) {
 // finish writes every row that can be written and closes the files.
 func (d *dump) finish() {
 	if d.spool != nil {
+		d.hold.lift()
 		d.flush(false)
 		d.missing += d.spool.Lost()
 		r := d.renderer.Load()
 		if err := r.Finish(d.end); err != nil {
 			d.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d: %v.", d.pid, err))
 			_ = d.spool.Close()
-		} else if err := d.spool.Remove(); err != nil { // and the stacks with it
+		} else if err := d.spool.Remove(); err != nil {
 			d.log.Logf(config.Warning, "remove the spool: %v", err)
 		}
 		if r.Stats().Homeless > 0 {
@@ -141,7 +152,6 @@ func (d *dump) finish() {
 		}
 		d.spool = nil
 	}
-	_ = d.stacks.Close()
 	if d.missing > 0 {
 		d.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d: %d event(s) could not be stored and have no row.", d.pid, d.missing))
 	}

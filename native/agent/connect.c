@@ -1,7 +1,7 @@
 /*
  * connect.c - the handshake with the collector: hello, welcome, the ring's memory. design.md, sections 2 and 3.
  */
-#include "stack.h"
+#include "state.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -207,7 +207,6 @@ bool connect_collector(void)
     if (ok) {
         agent.generation++;
         know_thread();
-        forget_stacks();
         take_options(&welcome.config, agent.options, agent.options_length);
         read_visible_devices();
     }

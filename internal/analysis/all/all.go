@@ -3,7 +3,9 @@ package all
 
 import (
 	"memscope/internal/analysis"
+	"memscope/internal/analysis/decompose"
 	"memscope/internal/analysis/fluctuation"
+	"memscope/internal/analysis/inefficient"
 	"memscope/internal/analysis/leaks"
 	"memscope/internal/analysis/oom"
 )
@@ -13,6 +15,8 @@ import (
 func Registrations() []analysis.Registration {
 	return []analysis.Registration{
 		oom.Registration(),
+		decompose.Registration(),
+		inefficient.Registration(),
 		fluctuation.Registration(),
 		leaks.Registration(),
 	}

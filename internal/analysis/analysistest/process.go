@@ -16,15 +16,30 @@ type Process struct {
 	Set    *analysis.Set
 	Ledger *ledger.Ledger
 	Lines  []string // the log, "LEVEL text"
+
+	// What the MALLOC rows say in the end, by allocation id.
+	Owners map[uint64]string
+	Wastes map[uint64]event.Waste
 }
 
 // New makes a process whose rows go to the analyzers that c enables.
 func New(c config.Config, regs ...analysis.Registration) *Process {
-	p := &Process{}
-	p.Ledger = ledger.New(func(ev *event.Event, b *ledger.Block) { p.Set.Dispatch(ev, b) })
-	p.Set = analysis.NewSet(analysis.Env{Ledger: p.Ledger, Log: p, Config: &c}, regs...)
+	p := &Process{Owners: map[uint64]string{}, Wastes: map[uint64]event.Waste{}}
+	p.Ledger = ledger.New(func(ev *event.Event, b *ledger.Block) {
+		p.Set.Dispatch(ev, b)
+		if ev.Kind == event.Malloc {
+			p.Owners[ev.AllocID] = ev.Owner
+		}
+	})
+	p.Set = analysis.NewSet(analysis.Env{Ledger: p.Ledger, Log: p, Config: &c, Late: p}, regs...)
 	return p
 }
+
+// SetOwner implements analysis.Late.
+func (p *Process) SetOwner(id uint64, owner string) { p.Owners[id] = owner }
+
+// SetWaste implements analysis.Late.
+func (p *Process) SetWaste(id uint64, waste event.Waste) { p.Wastes[id] = waste }
 
 // Logf implements analysis.Logger.
 func (p *Process) Logf(level config.LogLevel, format string, args ...any) {
@@ -70,6 +85,21 @@ func (p *Process) End(device int32, id uint64, stamp int64) {
 // Step is a call of msmemscope.step() that got the number n.
 func (p *Process) Step(device int32, n uint64, stamp int64) {
 	p.Apply(event.Event{Kind: event.System, Sub: event.Step, Device: device, Value: n, Stamp: stamp})
+}
+
+// Label is a label of thread 1 that comes or goes.
+func (p *Process) Label(sub event.Sub, level uint64, label string) {
+	p.Set.Dispatch(&event.Event{Kind: event.Label, Sub: sub, Value: level, Name: label, TID: 1}, nil)
+}
+
+// LabelAddress puts a label on the block that holds addr.
+func (p *Process) LabelAddress(addr, level uint64, label string) {
+	p.Set.Dispatch(&event.Event{Kind: event.Label, Sub: event.LabelAddress, Value: level, Name: label}, p.Ledger.Holding(event.PTA, addr))
+}
+
+// Access is an operator's access to a tensor.
+func (p *Process) Access(pool event.Pool, device int32, addr uint64, size, stamp int64) {
+	p.Apply(event.Event{Kind: event.Access, Sub: event.Read, Pool: pool, Device: device, Addr: addr, Size: size, Stamp: stamp})
 }
 
 // Exit ends the process and returns the report.

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -66,6 +67,17 @@ func made(n uint64) event.Event {
 	return ev
 }
 
+// later is how many events after it the owner of some blocks is learned; their rows wait for so long.
+const later = 500
+
+// owner is what is learned of a block, "" for most.
+func owner(ev *event.Event) string {
+	if ev.Kind == event.Malloc && ev.Seq%3 == 0 {
+		return "PTA@" + strconv.FormatUint(ev.Seq%11, 10)
+	}
+	return ""
+}
+
 // collect writes and renders made-up events until it is killed, and says on standard output what it has flushed.
 func collect(dir string) {
 	fail := func(err error) {
@@ -80,16 +92,30 @@ func collect(dir string) {
 	fail(err)
 	r, err := spool.Open(p.Root, spool.Dir)
 	fail(err)
-	n := render.New(r, csvfile.Opener(p, nil, nil), render.Options{})
+	n := render.New(r, csvfile.Opener(p, nil), render.Options{})
 	pause, _ := time.ParseDuration(os.Getenv("RECOVER_TEST_PAUSE"))
 	limit, _ := strconv.ParseUint(os.Getenv("RECOVER_TEST_EVENTS"), 10, 64)
+	type flush struct {
+		seq uint64
+		end spool.Pos
+	}
+	var flushes []flush
 	for seq := uint64(1); limit == 0 || seq <= limit; seq++ {
+		if seq > later {
+			if old := made(seq - later); owner(&old) != "" {
+				fail(w.SetOwner(old.AllocID, owner(&old)))
+			}
+		}
 		ev := made(seq)
 		fail(w.Append(&ev))
 		if seq%(1+seq/100%500) == 0 || seq == limit {
 			end, err := w.Flush()
 			fail(err)
-			n.Advance(end)
+			flushes = append(flushes, flush{seq, end})
+			for len(flushes) > 0 && flushes[0].seq+later <= seq {
+				n.Advance(flushes[0].end)
+				flushes = flushes[1:]
+			}
 			fmt.Println(seq)
 			time.Sleep(pause)
 		}
@@ -170,9 +196,12 @@ func TestKill(t *testing.T) {
 		if err != nil {
 			t.Fatalf("round %d: %v", i, err)
 		}
-		got, shadows := check(t, dir)
+		got, shadows, unowned := look(t, dir, true)
 		if got < flushed {
 			t.Fatalf("round %d: rows up to event %d, but %d had been flushed", i, got, flushed)
+		}
+		if unowned < got && got-unowned >= later {
+			t.Fatalf("round %d: of %d events, number %d has not got its owner", i, got, unowned)
 		}
 		total, closed = total+got, closed+shadows
 		again, err := Recover(dir, Options{})
@@ -187,11 +216,12 @@ func TestKill(t *testing.T) {
 // numbered without a gap, and then a shadow FREE for each block that lives.
 func check(t *testing.T, dir string) (n, shadows uint64) {
 	t.Helper()
-	return look(t, dir, true)
+	n, shadows, _ = look(t, dir, true)
+	return n, shadows
 }
 
-// look is check, where blocks may also be open at the end.
-func look(t *testing.T, dir string, closed bool) (n, shadows uint64) {
+// look is check, where blocks may also be open at the end. unowned is the first event with an owner of which its row knows nothing.
+func look(t *testing.T, dir string, closed bool) (n, shadows, unowned uint64) {
 	t.Helper()
 	projects, _ := filepath.Glob(filepath.Join(dir, "msmemscope_*_ascend"))
 	if len(projects) != 1 {
@@ -205,6 +235,7 @@ func look(t *testing.T, dir string, closed bool) (n, shadows uint64) {
 	ids := make(map[string]string)  // ID → row, which is the same in each file
 	seen := make(map[uint64]string) // event → ID
 	open := make(map[uint64]bool)   // allocation ids
+	unowned = math.MaxUint64
 	for _, name := range files {
 		text, err := os.ReadFile(name)
 		if err != nil {
@@ -248,7 +279,12 @@ func look(t *testing.T, dir string, closed bool) (n, shadows uint64) {
 				continue
 			}
 			ev := made(seq)
-			if want := csvfile.AppendRow(nil, &ev, uint64(i), nil); !bytes.Equal(want, row) {
+			if owner(&ev) != "" && !strings.Contains(f[9], "owner:") {
+				unowned = min(unowned, seq)
+			} else {
+				ev.Owner = owner(&ev)
+			}
+			if want := csvfile.AppendRow(nil, &ev, uint64(i)); !bytes.Equal(want, row) {
 				t.Fatalf("%s: row\n%s, want\n%s", name, row, want)
 			}
 			if i != int64(seq)-1 {
@@ -288,7 +324,7 @@ func look(t *testing.T, dir string, closed bool) (n, shadows uint64) {
 			t.Errorf("%s has %d of %d rows without a device", name, got, want)
 		}
 	}
-	return n, shadows
+	return n, shadows, unowned
 }
 
 // TestWhole: without a death nothing is left to recover, and the rows are the same.

@@ -17,10 +17,8 @@ import (
 	"memscope/internal/dump/dbfile"
 	"memscope/internal/dump/render"
 	"memscope/internal/dump/spool"
-	"memscope/internal/dump/stacks"
 	"memscope/internal/event"
 	"memscope/internal/output"
-	"memscope/internal/symbol"
 )
 
 // Options of Recover.
@@ -141,6 +139,11 @@ func one(done *Project, opt Options) error {
 		return err
 	}
 	defer lock.Release()
+	if empty, err := spool.Empty(project.Root, spool.Dir); err != nil {
+		return err
+	} else if empty { // its removal was cut off at the very end
+		return spool.Remove(project.Root, spool.Dir)
+	}
 	r, err := spool.Open(project.Root, spool.Dir)
 	if err != nil {
 		return fmt.Errorf("the dump in %s is not complete: %w", done.Path, err)
@@ -174,15 +177,9 @@ func one(done *Project, opt Options) error {
 		done.Closed = len(alive)
 		return nil
 	}
-	table, err := stacks.Open(r.Root(), symbol.New())
-	if err != nil {
-		r.Close()
-		return fmt.Errorf("the dump in %s is not complete: %w", done.Path, err)
-	}
-	defer table.Close()
-	opener := csvfile.Opener(project, table, func(name string, bytes int64) { done.Missing[name] = bytes })
+	opener := csvfile.Opener(project, func(name string, bytes int64) { done.Missing[name] = bytes })
 	if r.Meta().DB {
-		opener = dbfile.Opener(project, table)
+		opener = dbfile.Opener(project)
 	}
 	n := render.New(r, opener, render.Options{Log: opt.Log, Closing: closing, Existing: existing, Force: opt.Force, Whole: r.Meta().DB})
 	err = n.Finish(spool.End)

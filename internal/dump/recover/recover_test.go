@@ -39,7 +39,7 @@ func start(t *testing.T, dir string) *run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &run{project: p, spool: w, render: render.New(r, csvfile.Opener(p, nil, nil), render.Options{}), next: 1}
+	return &run{project: p, spool: w, render: render.New(r, csvfile.Opener(p, nil), render.Options{}), next: 1}
 }
 
 // feed appends n events, a flush after each hundred; it goes on when the spool stops.
@@ -140,7 +140,7 @@ func TestRoomAgain(t *testing.T) {
 	if err := r.spool.Remove(); err != nil {
 		t.Fatal(err)
 	}
-	if n, _ := look(t, dir, false); n != 10_000 {
+	if n, _, _ := look(t, dir, false); n != 10_000 {
 		t.Errorf("rows of %d events", n)
 	}
 	if s := r.render.Stats(); s.Rows != 10_000 {
@@ -198,7 +198,7 @@ func TestDiedAtTheEnd(t *testing.T) {
 		if err != nil || len(done) != 1 || done[0].Closed != 0 || len(done[0].Files) != 0 {
 			t.Fatalf("%s removed: %+v, %v", removed, done, err)
 		}
-		if n, _ := look(t, dir, false); n != 20_000 {
+		if n, _, _ := look(t, dir, false); n != 20_000 {
 			t.Errorf("%s removed: rows of %d events", removed, n)
 		}
 	}

@@ -35,6 +35,7 @@ type Reader struct {
 	rest    []byte // what Next has not decoded yet
 	state   state
 	names   interner
+	late    lateReader
 	dropped map[Pos]int64 // where whole blocks ended within a segment, and how many bytes lay behind
 }
 
@@ -75,6 +76,7 @@ func (r *Reader) SegmentStart() Pos { return r.start }
 // Close closes the reader.
 func (r *Reader) Close() error {
 	r.leave()
+	r.late.close()
 	return r.root.Close()
 }
 
@@ -90,6 +92,7 @@ func (r *Reader) Dropped() (bytes int64) {
 // Load loads the first block at or behind at and answers where it lies; Next then gives its events. io.EOF: there is none
 // below limit. Bytes that are no whole block are passed over, up to the next segment, and counted.
 func (r *Reader) Load(at, limit Pos) (Block, error) {
+	r.late.refresh()
 	if r.block.Pos == at && r.block.End > at {
 		r.rest, r.state = r.buf, state{}
 		return r.block, nil
@@ -200,7 +203,7 @@ func (r *Reader) leave() {
 	}
 }
 
-// Next decodes the next event of the loaded block. io.EOF: it was the last.
+// Next decodes the next event of the loaded block, with what was learned of it later. io.EOF: it was the last.
 func (r *Reader) Next(ev *event.Event) error {
 	if len(r.rest) == 0 {
 		return io.EOF
@@ -215,10 +218,11 @@ func (r *Reader) Next(ev *event.Event) error {
 		return fmt.Errorf("%s, block at %d: %w", r.root.Name(), r.block.Pos, err)
 	}
 	r.rest = rest
+	r.late.complete(r.root, ev)
 	return nil
 }
 
-// DropBefore deletes the segments that lie entirely below p.
+// DropBefore deletes the segments that lie entirely below p, the end of what was read or a place before it.
 func (r *Reader) DropBefore(p Pos) error {
 	starts, err := segments(r.root)
 	if err != nil {
@@ -229,7 +233,7 @@ func (r *Reader) DropBefore(p Pos) error {
 			return err
 		}
 	}
-	return nil
+	return r.late.dropBefore(r.root)
 }
 
 // Save keeps text beside the segments, in place of what was saved before; a death leaves the one or the other, whole.

@@ -4,6 +4,7 @@
 //	spool/lock               locked (flock) while somebody works on the spool; holds that process's id
 //	spool/<position>.seg     a segment, named by the position (16 hex digits) of its first byte
 //	spool/checkpoint         what the rendering saved last, opaque here
+//	spool/*.late, owners     what was learned of events after they were stored (late.go)
 //
 // A segment is a header and then blocks. Everything is little-endian.
 //
@@ -125,15 +126,18 @@ func segments(root *os.Root) ([]Pos, error) {
 	var out []Pos
 	for _, n := range names {
 		hex, ok := strings.CutSuffix(n, suffix)
-		if !ok || len(hex) != 16 {
-			continue
-		}
-		if p, err := strconv.ParseInt(hex, 16, 64); err == nil {
-			out = append(out, Pos(p))
+		if p, valid := parsePos(hex); ok && valid {
+			out = append(out, p)
 		}
 	}
 	slices.Sort(out)
 	return out, nil
+}
+
+// parsePos reads the number in the name of a file.
+func parsePos(hex string) (Pos, bool) {
+	p, err := strconv.ParseInt(hex, 16, 64)
+	return Pos(p), err == nil && len(hex) == 16
 }
 
 func list(root *os.Root) ([]string, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 
 	"memscope/internal/event"
 	"memscope/internal/output"
@@ -39,6 +40,8 @@ type Writer struct {
 	buf   []byte // block header and payload, capacity fixed
 	state state
 	count uint64 // events in buf
+
+	late lateWriter
 
 	err  *StoppedError
 	lost uint64
@@ -187,6 +190,7 @@ func (w *Writer) roll(n int) error {
 // Close closes the files and unlocks. The spool stays on disk; what was appended and not flushed is lost.
 func (w *Writer) Close() error {
 	var err error
+	w.late.close()
 	if w.seg != nil {
 		err = w.seg.Close()
 		w.seg = nil
@@ -233,6 +237,17 @@ func Remove(parent *os.Root, name string) error {
 		}
 	}
 	return parent.Remove(name)
+}
+
+// Empty says whether nothing is left in the spool name in parent, as after the last step but one of Remove.
+func Empty(parent *os.Root, name string) (bool, error) {
+	root, err := parent.OpenRoot(name)
+	if err != nil {
+		return false, err
+	}
+	defer root.Close()
+	names, err := list(root)
+	return !slices.ContainsFunc(names, func(n string) bool { return n != lockName }), err
 }
 
 // Parent is the directory that holds the spool.

@@ -16,6 +16,7 @@ type Process struct {
 	live map[uint64]block
 
 	locations map[uint64]uint32
+	hash      uint64
 }
 
 type block struct {
@@ -76,12 +77,24 @@ func (p *Process) Python(f hostheap.PythonFrame) uint32 {
 	return n
 }
 
-// Stack enters a stack and returns its id; innermost frame first.
+// Stack enters a stack and returns its id; innermost frame first. With a full table it takes a recycled id, or answers the unknown bucket.
 func (p *Process) Stack(native []hostheap.NativeFrame, python []hostheap.PythonFrame) uint32 {
 	id := p.h.Stack_next
+	switch {
+	case id < p.h.Stacks:
+		p.h.Stack_next++
+	case p.h.Spare_tail != atomic.LoadUint32(&p.h.Spare_head):
+		id = *at[uint32](p, p.h.Spares_at+uint64(p.h.Spare_tail&(p.h.Spares-1))*4)
+		p.h.Spare_tail++
+	default:
+		p.h.Truncated |= hostheap.TruncStacks
+		return hostheap.StackUnknown
+	}
 	offset := p.h.Stacks_at + uint64(id)*uint64(p.h.Stack_bytes)
 	s := at[hostheap.Stack](p, offset)
-	s.Hash, s.Natives, s.Pythons = uint64(id)<<20|1<<63, uint8(len(native)), uint8(len(python))
+	p.hash++
+	s.Hash, s.Natives, s.Pythons = p.hash*0x9e3779b97f4a7c15|1<<63, uint8(len(native)), uint8(len(python))
+	p.index(s.Hash, id)
 	offset += uint64(unsafe.Sizeof(*s))
 	for _, f := range native {
 		*at[uint32](p, offset) = p.location(f.PC | uint64(f.Module)<<48)
@@ -92,8 +105,17 @@ func (p *Process) Stack(native []hostheap.NativeFrame, python []hostheap.PythonF
 		offset += 4
 	}
 	s.Incarnation += 2
-	p.h.Stack_next++
 	return id
+}
+
+func (p *Process) index(hash uint64, id uint32) {
+	for i := hash; ; i++ {
+		place := at[uint64](p, p.h.Index_at+(i&uint64(p.h.Index-1))*8)
+		if *place&hostheap.StackMost == 0 { // free, or vacated
+			*place = hash&^hostheap.StackMost | uint64(id)
+			return
+		}
+	}
 }
 
 func (p *Process) location(value uint64) uint32 {

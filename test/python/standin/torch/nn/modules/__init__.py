@@ -1,0 +1,5 @@
+"""torch.nn.modules"""
+
+from . import module
+
+__all__ = ["module"]

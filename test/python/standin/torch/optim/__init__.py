@@ -1,0 +1,6 @@
+"""torch.optim"""
+
+from . import optimizer
+from .optimizer import Adam, Optimizer
+
+__all__ = ["Adam", "Optimizer", "optimizer"]
