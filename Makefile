@@ -51,6 +51,7 @@ endif
 artefacts := $(OUT)/bin/msmemscope $(OUT)/bin/msmemscope.bin
 -include native/agent/model/model.mk
 -include native/native.mk
+-include native/hostheap/hostheap.mk
 -include vnpu/vnpu.mk
 -include test/test.mk
 

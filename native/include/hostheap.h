@@ -4,7 +4,9 @@
  *
  * The collector makes the memfd when a process asks MS_HEAP_JOIN (wire.h), sets its length, fills in the part of
  * struct ms_heap that describes it, and sends the descriptor with the welcome. Nothing is allocated ahead: pages come as
- * they are touched. Everything starts as zeros. The target may die at any instant; what is here can be read all the same.
+ * they are touched. (Where vm.overcommit_memory is 2 the collector allocates all but the arena, because a touch that finds
+ * no memory is SIGBUS there. Of the arena the hook itself makes sure.) Everything starts as zeros. The target may die at
+ * any instant; what is here can be read all the same.
  *
  * Rules of the file: as in wire.h. internal/hostheap/heap_gen.go is the generated Go twin (`make generate`).
  * Units: bytes for sizes; CLOCK_MONOTONIC nanoseconds for stamps; ticks of MS_HEAP_TICK_NS since the window opened.
@@ -115,7 +117,7 @@ struct ms_heap {
     uint32_t stack_next; /* stack ids handed out for the first time are below; may be beyond `stacks` */
     uint32_t spare_tail; /* ring of recycled stacks: taken so far */
     uint32_t slot_high;  /* slots below were used at some time */
-    uint32_t module_next; /* modules below are complete */
+    uint32_t module_next; /* modules below may be there; one is complete when its `end` is not 0 */
     uint32_t python_next; /* Python locations handed out; one is complete when its `line` is not 0 */
     uint32_t truncated;   /* [hc] MS_HEAP_TRUNC_*: set by the hook, cleared when a window opens */
     uint32_t state;       /* enum ms_heap_state */
@@ -133,7 +135,8 @@ struct ms_heap {
  * everybody's who has none, and gets atomic additions.
  *
  * `turn` is odd while the thread is inside the hook. To close a window: window = 0; membarrier(MEMBARRIER_CMD_GLOBAL); then
- * wait until each slot's turn is even or has changed. After that nobody writes into the ledger. (Slot 0: even = nobody.)
+ * wait until each slot's turn is even or has changed. After that nobody writes into the ledger. (Slot 0: the
+ * number of threads inside.)
  */
 struct ms_heap_size {
     uint64_t count;
@@ -181,23 +184,24 @@ struct ms_heap_count {
  * granule: address bits 3-15; size in bytes, or MS_HEAP_SIZE_LARGE: then `large` of the *next* region has it (the block
  * covers that region, so nothing else begins there); allocated at tick age << scale, rounded down.
  *
- * Reading beside a running target: load lock; copy table, class, scale, used and the entries; load lock again. It was
+ * Reading beside a running target: load lock; copy table, scale, used and the entries; load lock again. It was
  * even and has not changed: the copy is good. Else try again, and count the region as degraded after some tries. After a
  * death a region may be locked for ever, by a thread that was changing it: then the same granule may be there twice (take
  * one of them) and `used` may be off by one.
  */
 struct ms_heap_region {
     uint32_t lock;  /* odd: locked; every change adds 2 in the end. Bit 31: somebody waits */
-    uint32_t table; /* arena unit of the entries */
+    uint32_t table; /* arena unit of the entries << 5 | class: (2 + class % 2) << (3 + class / 2) entries, 16, 24, 32, 48 ... */
     uint32_t window;
-    uint16_t used;
-    uint8_t class; /* the table has (2 + class % 2) << (3 + class / 2) entries: 16, 24, 32, 48 ... */
+    uint16_t used; /* entries that are not 0 */
     uint8_t scale;
+    uint8_t reserved;
     uint64_t large; /* size of the large block that begins in the region before this one */
-    uint64_t reserved;
+    uint64_t reserved2;
 };
 
 enum {
+    MS_HEAP_CLASS_BITS = 5,
     MS_HEAP_REGION_SHIFT = 16,
     MS_HEAP_GIB_SHIFT = 30,
     MS_HEAP_GRANULE_SHIFT = 51,

@@ -142,6 +142,12 @@ unsigned find_module(uintptr_t pc, const void **eh_frame_hdr)
     return number_of(&m);
 }
 
+unsigned ms_module_at(uintptr_t address)
+{
+    const void *rules;
+    return find_module(address, &rules);
+}
+
 const struct ms_module *ms_module(unsigned number)
 {
     const struct ms_module *m = &modules[number % MS_MODULES];

@@ -77,6 +77,9 @@ enum { MS_MODULES = 4096 };
 /* NULL for number 0, and for a library that another thread is just entering. */
 const struct ms_module *ms_module(unsigned number);
 
+/* The number of the library that an address is in; 0: none. */
+unsigned ms_module_at(uintptr_t address);
+
 /* To be called after every dlclose, outside of any hook: forgets what was known of unloaded libraries. Takes the loader's lock. */
 void ms_unwind_forget(void);
 

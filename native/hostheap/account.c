@@ -1,0 +1,256 @@
+/*
+ * account.c - what a call means for the books.
+ */
+#include <string.h>
+
+#include "state.h"
+
+enum { FOLD = 1024 }; /* blocks that a thread adds to the common count at once */
+
+static void fold(int64_t *own, int64_t *common, int64_t n)
+{
+    if (UNLIKELY(self.shared)) {
+        __atomic_fetch_add(common, n, __ATOMIC_RELAXED);
+        return;
+    }
+    int64_t sum = *own + n;
+    if (UNLIKELY(sum >= FOLD || sum <= -FOLD)) {
+        __atomic_fetch_add(common, sum, __ATOMIC_RELAXED);
+        sum = 0;
+    }
+    __atomic_store_n(own, sum, __ATOMIC_RELAXED);
+}
+
+static void count_live(uint32_t stack, int64_t n)
+{
+    if (UNLIKELY(stack == MS_HEAP_STACK_OVERFLOW))
+        fold(&self.slot->overflow, &tables.heap->overflow, n);
+    else
+        fold(&self.slot->blocks, &tables.heap->blocks, n);
+}
+
+/* Accounting has come to its end for this window; what is there so far is a prefix. */
+static void stop_accounting(uint32_t window)
+{
+    __atomic_store_n(&tables.stopped, window, __ATOMIC_RELAXED);
+    __atomic_fetch_or(&tables.heap->truncated, MS_HEAP_TRUNC_STOPPED, __ATOMIC_RELAXED);
+}
+
+static inline bool stopped(uint32_t window)
+{
+    return UNLIKELY(__atomic_load_n(&tables.stopped, __ATOMIC_RELAXED) == window);
+}
+
+static bool count_alloc(uint32_t stack, uint64_t size)
+{
+    struct ms_heap_count *c = counters_of(stack);
+    if (UNLIKELY(!c))
+        return false;
+    add(&c->alloc_count, 1);
+    add(&c->alloc_bytes, size);
+    return true;
+}
+
+static void count_free(const struct block *block)
+{
+    struct ms_heap_count *c = counters_of(block->stack);
+    if (UNLIKELY(!c))
+        return;
+    uint32_t now = __atomic_load_n(&tables.heap->tick, __ATOMIC_RELAXED);
+    add(&c->free_count, 1);
+    add(&c->free_bytes, block->size);
+    if (now > block->tick)
+        add(&c->lifetime, now - block->tick);
+}
+
+/* One block goes into the ledger and the counters, or accounting stops. */
+static void track(uint32_t window, const void *address, const struct block *block)
+{
+    struct block old;
+    if (UNLIKELY(((uintptr_t)address & 7) != 0 || (uintptr_t)address >> 48)) {
+        add_size(&self.slot->untracked, block->size);
+        return;
+    }
+    if (UNLIKELY(!counters_of(block->stack))) {
+        stop_accounting(window);
+        add_size(&self.slot->untracked, block->size);
+        return;
+    }
+    switch (ledger_insert(window, (uintptr_t)address, block, &old)) {
+    case FULL:
+        stop_accounting(window);
+        add_size(&self.slot->untracked, block->size);
+        return;
+    case REPLACED:
+        if (old.stack != MS_HEAP_STACK_UNTRACKED) {
+            add_size(&self.slot->unseen, old.size);
+            count_free(&old);
+            count_live(old.stack, -1);
+        }
+        break;
+    case INSERTED:
+        break;
+    }
+    if (block->stack != MS_HEAP_STACK_UNTRACKED) {
+        count_alloc(block->stack, block->size);
+        count_live(block->stack, 1);
+    }
+}
+
+/* Whether sampling takes this allocation. By a hash of the thread's own count, so that no period of the program fits. */
+static bool sampled(uint32_t mask)
+{
+    uint64_t x = self.slot->sequence;
+    add(&self.slot->sequence, 1);
+    x = (x ^ (uintptr_t)self.slot) * 0x9e3779b97f4a7c15ULL;
+    x = (x ^ x >> 32) * 0xd6e8feb86659fd93ULL;
+    return ((x ^ x >> 32) & mask) == 0;
+}
+
+/* Which stack a new block belongs to. */
+static uint32_t attribute(uint32_t window, const struct ms_regs *caller)
+{
+    struct ms_heap *heap = tables.heap;
+    if (LIKELY(__atomic_load_n(&heap->blocks, __ATOMIC_RELAXED) < (int64_t)tables.blocks_most))
+        return stack_of(caller);
+    __atomic_fetch_or(&heap->truncated, MS_HEAP_TRUNC_BLOCKS, __ATOMIC_RELAXED);
+    if (__atomic_load_n(&heap->overflow, __ATOMIC_RELAXED) < (int64_t)tables.overflow_most)
+        return MS_HEAP_STACK_OVERFLOW;
+    stop_accounting(window);
+    return 0;
+}
+
+static void account(const void *address, size_t size, const struct ms_regs *caller)
+{
+    struct ms_heap *heap = tables.heap;
+    uint32_t window = __atomic_load_n(&heap->window, __ATOMIC_RELAXED);
+    if (!window)
+        return;
+    if (stopped(window)) {
+        add_size(&self.slot->untracked, size);
+        return;
+    }
+    struct block block = {.size = size, .tick = __atomic_load_n(&heap->tick, __ATOMIC_RELAXED)};
+    if (UNLIKELY(size < __atomic_load_n(&heap->threshold, __ATOMIC_RELAXED))) {
+        add_size(&self.slot->below, size);
+        /* At its free this block would pass for one from before the window that is large enough. */
+        if (real.usable_size((void *)address) < heap->threshold)
+            return;
+        block.stack = MS_HEAP_STACK_UNTRACKED;
+    } else {
+        uint32_t mask = __atomic_load_n(&heap->sample_mask, __ATOMIC_RELAXED);
+        if (UNLIKELY(mask) && !sampled(mask)) {
+            add_size(&self.slot->unsampled, size);
+            return;
+        }
+        block.stack = attribute(window, caller);
+        if (UNLIKELY(!block.stack)) {
+            add_size(&self.slot->untracked, size);
+            return;
+        }
+    }
+    track(window, address, &block);
+}
+
+void note_alloc(const void *block, size_t size, const struct ms_regs *caller)
+{
+    if (!block || !enter())
+        return;
+    account(block, size, caller);
+    self.last = block;
+    leave();
+}
+
+static unsigned bucket_of(size_t size)
+{
+    static const size_t bounds[MS_HEAP_BUCKETS - 1] = {256, 1024, 4096, 32768, 262144, 1048576};
+    unsigned i = 0;
+    while (i < MS_HEAP_BUCKETS - 1 && size >= bounds[i])
+        i++;
+    return i;
+}
+
+/* A free of a block that is not in the ledger. */
+static void count_unknown(size_t usable)
+{
+    if (usable < __atomic_load_n(&tables.heap->threshold, __ATOMIC_RELAXED))
+        return;
+    if (__atomic_load_n(&tables.heap->sample_mask, __ATOMIC_RELAXED))
+        add_size(&self.slot->unsampled_free, usable);
+    else
+        add_size(&self.slot->prewindow[bucket_of(usable)], usable);
+}
+
+/* Takes the block out; true when it was there. */
+static bool take(void *address, uint32_t window, struct block *block)
+{
+    if (!ledger_remove(window, (uintptr_t)address, block))
+        return false;
+    if (block->stack != MS_HEAP_STACK_UNTRACKED)
+        count_live(block->stack, -1);
+    return true;
+}
+
+void note_free(void *address)
+{
+    if (!enter())
+        return;
+    uint32_t window = __atomic_load_n(&tables.heap->window, __ATOMIC_RELAXED);
+    struct block block;
+    if (window && !stopped(window)) {
+        if (LIKELY(take(address, window, &block))) {
+            if (LIKELY(block.stack != MS_HEAP_STACK_UNTRACKED))
+                count_free(&block);
+        } else {
+            count_unknown(real.usable_size(address));
+        }
+    }
+    leave();
+}
+
+void take_block(void *address, struct taken *taken)
+{
+    memset(taken, 0, sizeof *taken);
+    if (!enter())
+        return;
+    uint32_t window = __atomic_load_n(&tables.heap->window, __ATOMIC_RELAXED);
+    struct block block;
+    if (window && !stopped(window)) {
+        taken->window = window;
+        taken->found = take(address, window, &block);
+        if (taken->found) {
+            taken->stack = block.stack;
+            taken->size = block.size;
+            taken->tick = block.tick;
+        } else {
+            taken->usable = real.usable_size(address);
+        }
+    }
+    leave();
+}
+
+void put_back(const void *address, const struct taken *taken)
+{
+    if (!taken->found || !enter())
+        return;
+    struct block block = {taken->size, taken->tick, taken->stack}, old;
+    if (__atomic_load_n(&tables.heap->window, __ATOMIC_RELAXED) == taken->window &&
+        ledger_insert(taken->window, (uintptr_t)address, &block, &old) == INSERTED &&
+        taken->stack != MS_HEAP_STACK_UNTRACKED)
+        count_live(taken->stack, 1);
+    leave();
+}
+
+void settle_taken(const struct taken *taken)
+{
+    if (!taken->window || !enter())
+        return;
+    struct block block = {taken->size, taken->tick, taken->stack};
+    if (__atomic_load_n(&tables.heap->window, __ATOMIC_RELAXED) == taken->window) {
+        if (!taken->found)
+            count_unknown(taken->usable);
+        else if (taken->stack != MS_HEAP_STACK_UNTRACKED)
+            count_free(&block);
+    }
+    leave();
+}

@@ -1,0 +1,279 @@
+/*
+ * ledger.c - the live blocks: hostheap.h, "The ledger of live blocks".
+ *
+ * A region's lock is its own and held for some tens of nanoseconds; nothing is called under it but memory from the arena.
+ */
+#include <linux/futex.h>
+#include <string.h>
+
+#include "state.h"
+
+enum {
+    SPINS = 40,
+    WAITERS = 1U << 31,
+    PATIENCE = 10, /* waits of 100 ms for a lock, then the block is not tracked: whoever has it will not come back */
+    REGIONS_PER_GIB = 1 << (MS_HEAP_GIB_SHIFT - MS_HEAP_REGION_SHIFT),
+    SIZE_MASK = MS_HEAP_SIZE_LARGE,
+};
+
+static const uint64_t age_mask = MS_HEAP_AGE_MOST;
+
+static uint32_t capacity(uint8_t class)
+{
+    return (2U + class % 2) << (3 + class / 2);
+}
+
+static struct ms_heap_region *find_region(uintptr_t address, bool make)
+{
+    if (address >> 48)
+        return NULL;
+    uint32_t *entry = &tables.directory[address >> MS_HEAP_GIB_SHIFT], unit = __atomic_load_n(entry, __ATOMIC_ACQUIRE);
+    if (UNLIKELY(!unit)) {
+        if (!make)
+            return NULL;
+        uint32_t fresh = arena_alloc(REGIONS_PER_GIB * sizeof(struct ms_heap_region));
+        if (!fresh)
+            return NULL;
+        /* Two threads at once, once per GiB: one array is lost. */
+        unit =
+            __atomic_compare_exchange_n(entry, &unit, fresh, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) ? fresh : unit;
+    }
+    return (struct ms_heap_region *)at_unit(unit) + (address >> MS_HEAP_REGION_SHIFT) % REGIONS_PER_GIB;
+}
+
+static __attribute__((noinline)) bool lock_slowly(struct ms_heap_region *r)
+{
+    for (unsigned waits = 0, spins = 0; waits < PATIENCE;) {
+        uint32_t word = __atomic_load_n(&r->lock, __ATOMIC_RELAXED);
+        if (!(word & 1)) {
+            if (__atomic_compare_exchange_n(&r->lock, &word, word | 1, true, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+                return true;
+        } else if (spins++ >= SPINS) {
+            if ((word & WAITERS) || __atomic_compare_exchange_n(&r->lock, &word, word | WAITERS, false,
+                                                                __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+                futex_wait(&r->lock, word | WAITERS, 100000000);
+                waits++;
+            }
+        }
+    }
+    return false;
+}
+
+static inline bool lock(struct ms_heap_region *r)
+{
+    uint32_t word = __atomic_load_n(&r->lock, __ATOMIC_RELAXED) & ~1U;
+    if (UNLIKELY(!__atomic_compare_exchange_n(&r->lock, &word, word | 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) &&
+        !lock_slowly(r))
+        return false;
+    __atomic_thread_fence(__ATOMIC_RELEASE); /* readers see the lock before any change */
+    return true;
+}
+
+static inline void unlock(struct ms_heap_region *r)
+{
+    uint32_t word = __atomic_load_n(&r->lock, __ATOMIC_RELAXED);
+    while (
+        !__atomic_compare_exchange_n(&r->lock, &word, (word + 1) & ~WAITERS, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        ;
+    if (UNLIKELY(word & WAITERS))
+        futex_wake(&r->lock);
+}
+
+/* ---- region tables */
+
+/* Memory of a class, not cleared if it was used before: `*used`. */
+static uint32_t take_table(uint8_t class, bool *used)
+{
+    uint64_t *head = &tables.heap->free_tables[class], old = __atomic_load_n(head, __ATOMIC_ACQUIRE);
+    while ((uint32_t)old) {
+        uint32_t next = __atomic_load_n((uint32_t *)at_unit((uint32_t)old), __ATOMIC_RELAXED);
+        uint64_t changed = next | ((old >> 32) + 1) << 32;
+        if (__atomic_compare_exchange_n(head, &old, changed, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
+            *used = true;
+            return (uint32_t)old;
+        }
+    }
+    *used = false;
+    return arena_alloc(capacity(class) * sizeof(uint64_t));
+}
+
+static void give_table(uint8_t class, uint32_t unit)
+{
+    uint64_t *head = &tables.heap->free_tables[class], old = __atomic_load_n(head, __ATOMIC_RELAXED), changed;
+    do {
+        __atomic_store_n((uint32_t *)at_unit(unit), (uint32_t)old, __ATOMIC_RELAXED);
+        changed = unit | (old >> 32) << 32;
+    } while (!__atomic_compare_exchange_n(head, &old, changed, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+}
+
+/* ---- entries. All stores are of whole words, because the collector reads beside us. */
+
+static uint32_t home_of(uint32_t granule, uint32_t entries)
+{
+    return (uint32_t)(((uint64_t)(granule * 0x9e3779b1U) * entries) >> 32);
+}
+
+static void put(uint64_t *table, uint32_t entries, uint64_t entry)
+{
+    uint32_t i = home_of((uint32_t)(entry >> MS_HEAP_GRANULE_SHIFT), entries);
+    while (table[i])
+        i = i + 1 == entries ? 0 : i + 1;
+    __atomic_store_n(&table[i], entry, __ATOMIC_RELAXED);
+}
+
+/* Place of the granule, or of the free entry where it would be. */
+static uint32_t place_of(const uint64_t *table, uint32_t entries, uint32_t granule)
+{
+    uint32_t i = home_of(granule, entries);
+    while (table[i] && table[i] >> MS_HEAP_GRANULE_SHIFT != granule)
+        i = i + 1 == entries ? 0 : i + 1;
+    return i;
+}
+
+/* Closes the gap at `hole`, so that searches need not go on over deleted entries. */
+static void take_out(uint64_t *table, uint32_t entries, uint32_t hole)
+{
+    for (uint32_t i = hole;;) {
+        i = i + 1 == entries ? 0 : i + 1;
+        if (!table[i])
+            break;
+        uint32_t home = home_of((uint32_t)(table[i] >> MS_HEAP_GRANULE_SHIFT), entries);
+        /* Entry i may move to the hole if its home is not behind the hole, going round. */
+        if (hole <= i ? home <= hole || home > i : home <= hole && home > i) {
+            __atomic_store_n(&table[hole], table[i], __ATOMIC_RELAXED);
+            hole = i;
+        }
+    }
+    __atomic_store_n(&table[hole], 0, __ATOMIC_RELAXED);
+}
+
+static inline uint8_t class_of(const struct ms_heap_region *r)
+{
+    return r->table & ((1 << MS_HEAP_CLASS_BITS) - 1);
+}
+
+static inline uint64_t *table_of(const struct ms_heap_region *r)
+{
+    return at_unit(r->table >> MS_HEAP_CLASS_BITS);
+}
+
+static inline uint32_t entries_of(const struct ms_heap_region *r)
+{
+    return LIKELY(r->table) ? capacity(class_of(r)) : 0;
+}
+
+static bool grow(struct ms_heap_region *r)
+{
+    uint8_t class = r->table ? class_of(r) + 1 : 0;
+    bool used;
+    uint32_t unit = class < MS_HEAP_CLASSES ? take_table(class, &used) : 0, old = r->table;
+    if (!unit)
+        return false;
+    uint64_t *fresh = at_unit(unit), *table = table_of(r);
+    uint32_t entries = capacity(class);
+    if (used)
+        memset(fresh, 0, entries * sizeof *fresh);
+    for (uint32_t i = 0; i < entries_of(r); i++)
+        if (table[i])
+            put(fresh, entries, table[i]);
+    __atomic_store_n(&r->table, unit << MS_HEAP_CLASS_BITS | class, __ATOMIC_RELEASE);
+    if (old)
+        give_table(class - 1, old >> MS_HEAP_CLASS_BITS);
+    return true;
+}
+
+/* Halves the ages until `tick` can be one. */
+static void rescale(struct ms_heap_region *r, uint64_t tick)
+{
+    uint64_t *table = table_of(r);
+    while (tick >> r->scale > age_mask) {
+        for (uint32_t i = 0; i < entries_of(r); i++)
+            if (table[i])
+                __atomic_store_n(&table[i], (table[i] & ~age_mask) | (table[i] & age_mask) >> 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&r->scale, r->scale + 1, __ATOMIC_RELAXED);
+    }
+}
+
+/* The first block of this window in a region. */
+static void begin(struct ms_heap_region *r, uint32_t window)
+{
+    if (r->table)
+        memset(table_of(r), 0, entries_of(r) * sizeof(uint64_t));
+    r->used = 0;
+    r->scale = 0;
+    __atomic_store_n(&r->window, window, __ATOMIC_RELAXED);
+}
+
+static struct block block_of(const struct ms_heap_region *r, uintptr_t address, uint64_t entry)
+{
+    struct block b = {.size = entry >> MS_HEAP_SIZE_SHIFT & SIZE_MASK,
+                      .tick = (entry & age_mask) << r->scale,
+                      .stack = entry >> MS_HEAP_STACK_SHIFT & MS_HEAP_STACK_MOST};
+    if (b.size == MS_HEAP_SIZE_LARGE) {
+        const struct ms_heap_region *next = find_region(address + (1U << MS_HEAP_REGION_SHIFT), false);
+        b.size = next ? __atomic_load_n(&next->large, __ATOMIC_RELAXED) : b.size;
+    }
+    return b;
+}
+
+enum insertion ledger_insert(uint32_t window, uintptr_t address, const struct block *block, struct block *old)
+{
+    struct ms_heap_region *r = find_region(address, true), *next = NULL;
+    uint64_t size = block->size;
+    if (UNLIKELY(size >= MS_HEAP_SIZE_LARGE)) {
+        next = find_region(address + (1U << MS_HEAP_REGION_SHIFT), true);
+        if (!next)
+            return FULL;
+        size = MS_HEAP_SIZE_LARGE;
+    }
+    if (UNLIKELY(!r) || !lock(r))
+        return FULL;
+    if (UNLIKELY(r->window != window))
+        begin(r, window);
+    /* Grow at 13/16; a table that cannot grow is filled to its last entry but one, which ends searches. */
+    uint32_t entries = entries_of(r);
+    if (UNLIKELY((r->used + 1U) * 16 > entries * 13) && !grow(r) && r->used + 2U > entries) {
+        unlock(r);
+        return FULL;
+    }
+    if (UNLIKELY(block->tick >> r->scale > age_mask))
+        rescale(r, block->tick);
+    entries = entries_of(r);
+    uint64_t *table = table_of(r);
+    uint32_t granule = address >> 3 & 0x1fff, i = place_of(table, entries, granule);
+    enum insertion result = INSERTED;
+    if (UNLIKELY(table[i])) {
+        *old = block_of(r, address, table[i]);
+        result = REPLACED;
+    } else {
+        __atomic_store_n(&r->used, r->used + 1, __ATOMIC_RELAXED);
+    }
+    if (next)
+        __atomic_store_n(&next->large, block->size, __ATOMIC_RELAXED);
+    __atomic_store_n(&table[i],
+                     (uint64_t)granule << MS_HEAP_GRANULE_SHIFT | (uint64_t)block->stack << MS_HEAP_STACK_SHIFT |
+                         size << MS_HEAP_SIZE_SHIFT | block->tick >> r->scale,
+                     __ATOMIC_RELAXED);
+    unlock(r);
+    return result;
+}
+
+bool ledger_remove(uint32_t window, uintptr_t address, struct block *block)
+{
+    struct ms_heap_region *r = find_region(address, false);
+    if (!r || (address & 7) || __atomic_load_n(&r->window, __ATOMIC_RELAXED) != window || !lock(r))
+        return false;
+    bool found = false;
+    if (LIKELY(r->window == window && r->used)) {
+        uint64_t *table = table_of(r);
+        uint32_t entries = entries_of(r), i = place_of(table, entries, address >> 3 & 0x1fff);
+        if (LIKELY(table[i])) {
+            *block = block_of(r, address, table[i]);
+            take_out(table, entries, i);
+            __atomic_store_n(&r->used, r->used - 1, __ATOMIC_RELAXED);
+            found = true;
+        }
+    }
+    unlock(r);
+    return found;
+}
