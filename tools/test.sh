@@ -97,6 +97,7 @@ run model make --no-print-directory model
 run_cmocka native make --no-print-directory native-test
 run_cmocka asan make --no-print-directory native-asan
 run_cmocka tsan make --no-print-directory native-tsan
+run_cmocka hostheap make --no-print-directory hostheap-test
 run_cmocka vnpu-asan make --no-print-directory vnpu-test
 run_cmocka vnpu-tsan make --no-print-directory vnpu-test SANITIZE=thread
 run_go unit -cover -coverpkg=memscope/internal/... $("$go" list ./... | grep -v /test/) -args -test.gocoverdir="$coverage/unit"

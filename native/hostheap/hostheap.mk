@@ -12,3 +12,23 @@ $(hostheap_library): $(hostheap_sources) $(hostheap_headers) native/hostheap/hos
 	$(ZIGCC) $(HOSTHEAP_CFLAGS) $(NATIVE_LDFLAGS) -Wl,-soname,$(@F) -o $@ $(hostheap_sources)
 
 artefacts += $(hostheap_library)
+
+# ---- tests: real processes under the library, and what they have left in the tables
+hostheap_test := build/native/hostheap
+$(hostheap_test)/test_hostheap: native/hostheap/test/test_hostheap.c native/hostheap/test/tables.c $(wildcard native/hostheap/test/*.h) \
+		$(hostheap_headers) native/hostheap/hostheap.mk
+	@mkdir -p $(@D)
+	$(CC) $(HOSTHEAP_CFLAGS) -O1 -g -o $@ $(filter %.c,$^) -lcmocka
+
+# Not by their names, lest the compiler know what malloc and free do to each other.
+$(hostheap_test)/target: native/hostheap/test/target.c native/hostheap/test/target.h native/hostheap/hostheap.mk
+	@mkdir -p $(@D)
+	$(CC) $(HOSTHEAP_CFLAGS) -fno-builtin -O2 -g -pthread -o $@ $< -ldl
+
+$(hostheap_test)/plugin-a.so $(hostheap_test)/plugin-b.so: native/hostheap/test/plugin.c
+	@mkdir -p $(@D)
+	$(CC) -O1 -fno-builtin -fPIC -shared -o $@ $<
+
+.PHONY: hostheap-test
+hostheap-test: $(hostheap_library) $(patsubst %,$(hostheap_test)/%,test_hostheap target plugin-a.so plugin-b.so)
+	$(hostheap_test)/test_hostheap $(hostheap_library)
