@@ -4,7 +4,7 @@ OUT ?= build
 TARGET_CC ?= gcc
 
 targets := $(patsubst test/targets/%.c,$(OUT)/targets/%,$(wildcard test/targets/*.c))
-TARGET_CFLAGS := -std=gnu17 -O2 -g -Wall -Wextra -Werror -Ivnpu/include
+TARGET_CFLAGS := -std=gnu17 -O2 -g -Wall -Wextra -Werror -Ivnpu/include -Inative/include
 
 .PHONY: targets
 targets: $(targets)
@@ -12,7 +12,7 @@ targets: $(targets)
 $(OUT)/targets/leaky: TARGET_SOURCES := examples/caching_pool.c examples/pool_report.c
 $(OUT)/targets/leaky: TARGET_LIBS := -lascendcl -lms_tools_ext
 $(OUT)/targets/leaky: examples/caching_pool.c examples/pool_report.c $(wildcard examples/*.h)
-$(OUT)/targets/pools $(OUT)/targets/oom $(OUT)/targets/gauge: TARGET_LIBS := -lascendcl -lms_tools_ext
+$(patsubst %,$(OUT)/targets/%,pools oom gauge owners): TARGET_LIBS := -lascendcl -lms_tools_ext
 $(OUT)/targets/%: test/targets/%.c $(wildcard test/targets/*.h) test/test.mk
 	@mkdir -p $(@D)
 	$(TARGET_CC) $(TARGET_CFLAGS) -pthread -o $@ $< $(TARGET_SOURCES) \
