@@ -28,9 +28,9 @@ class _Schema:
         self.name, _, self.overload_name = full.partition(".")
         parts = re.split(r", (?![^()]*\))", arguments[:-1]) if arguments != ")" else []
         self.arguments = [_Argument(part) for part in parts if part != "*"]
-        self.returns = [
-            _Argument(part) for part in re.split(r", ", returns.strip("()") if "!" not in returns else returns)
-        ]
+        if returns.startswith("("):
+            returns = returns[1:-1]
+        self.returns = [_Argument(part) for part in returns.split(", ") if part]
 
 
 class OpOverload:
