@@ -13,6 +13,7 @@ $(OUT)/targets/leaky: TARGET_SOURCES := examples/caching_pool.c examples/pool_re
 $(OUT)/targets/leaky: TARGET_LIBS := -lascendcl -lms_tools_ext
 $(OUT)/targets/leaky: examples/caching_pool.c examples/pool_report.c $(wildcard examples/*.h)
 $(patsubst %,$(OUT)/targets/%,pools oom gauge owners): TARGET_LIBS := -lascendcl -lms_tools_ext
+$(OUT)/targets/kernels: TARGET_LIBS := -lascendcl -lruntime
 $(OUT)/targets/%: test/targets/%.c $(wildcard test/targets/*.h) test/test.mk
 	@mkdir -p $(@D)
 	$(TARGET_CC) $(TARGET_CFLAGS) -pthread -o $@ $< $(TARGET_SOURCES) \

@@ -93,11 +93,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"analysis, none and oom", []string{"--analysis=none,oom", "p"}, "--analysis=none,oom mixes none with other words"},
 		{"analysis, oomx", []string{"--analysis=oomx", "p"}, `--analysis does not know "oomx"; accepted: leaks, decompose, inefficient, oom[:K], none`},
 		{"analysis, host-leaks", []string{"--analysis=host-leaks", "p"}, "--analysis=host-leaks is not in this version yet; accepted: leaks, decompose, inefficient, oom[:K], none"},
-		{"level", []string{"--level=2", "p"}, `--level does not know "2"; accepted: op; for --compare also kernel`},
-		{"level, kernel", []string{"--level=op,kernel", "p"}, "--level=kernel is not in this version yet, but for --compare; accepted: op"},
-		{"level, 1", []string{"--level=1", "p"}, "--level=kernel is not in this version yet, but for --compare; accepted: op"},
-		{"level, kernel after the program", []string{"p", "--level=kernel"}, "--level=kernel is not in this version yet, but for --compare; " +
-			"accepted: op (put -- before the program to pass --level=kernel to it)"},
+		{"level", []string{"--level=2", "p"}, `--level does not know "2"; accepted: op, kernel`},
 		{"device, empty", []string{"--device=", "p"}, "--device names no device; accepted: npu, npu:<id> with id 0-31, cpu"},
 		{"device, only commas", []string{"--device=,，", "p"}, "--device names no device; accepted: npu, npu:<id> with id 0-31, cpu"},
 		{"device, unknown", []string{"--device=test", "p"}, `--device does not know "test"; accepted: npu, npu:<id> with id 0-31, cpu`},

@@ -51,8 +51,7 @@ Environment:
 
 Not in this version yet, and refused by name: --steps, --call-stack, --watch, --pid,
 --command, --host-leak-mode, --block-size-threshold, --sample-rate, --load-api-env=host,
---events=traceback, --analysis=host-leaks,
---level=kernel for a program.
+--events=traceback, --analysis=host-leaks.
 
 Exit status: that of the program, 128 + signal when it was killed, 127 when it was not
 found, 126 when it could not be executed; 2 for a wrong command line, 1 when an offline

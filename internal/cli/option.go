@@ -50,9 +50,7 @@ var groupTitles = [groups]string{
 var options = []*option{
 	{name: "events", arg: "LIST", group: collection, set: (*parser).setEvents, help: []string{
 		"what to record: alloc, free, launch, access; none for",
-		"nothing",
-		"(default alloc,free,launch); launches of kernels are",
-		"not recorded in this version, launch is only accepted"}},
+		"nothing (default alloc,free,launch)"}},
 	{name: "device", arg: "LIST", group: collection, set: (*parser).setDevice, help: []string{
 		"whose memory: npu (all cards), npu:<id> with id 0-31,",
 		"cpu (pinned host memory) (default npu)"}},
@@ -61,7 +59,8 @@ var options = []*option{
 		"ms_start and ms_stop (msmemscope.h) that the program",
 		"makes (default immediate)"}},
 	{name: "level", arg: "LIST", group: collection, set: (*parser).setLevel, help: []string{
-		"op; for --compare also kernel, or both (default op)"}},
+		"which launches: op, kernel (with when they run on the",
+		"card), or both (default op); also for --compare"}},
 	{name: "pools", arg: "LIST", group: collection, set: (*parser).setPools, help: []string{
 		"names of mstx domains by which allocators of your own",
 		"report their blocks (msmemscope.h); up to 10"}},

@@ -105,11 +105,8 @@ func parse(words []string, dir func() (string, error)) (*request, error) {
 func (p *parser) pairing() error {
 	level := p.req.config.Level
 	if p.req.action != compareDumps {
-		switch {
-		case len(p.req.inputs) > 0:
+		if len(p.req.inputs) > 0 {
 			return errors.New("--input-path works only with --compare")
-		case level&config.LevelKernel != 0:
-			return errors.New("--level=kernel is not in this version yet, but for --compare; accepted: op")
 		}
 		return nil
 	}

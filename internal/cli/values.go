@@ -65,7 +65,7 @@ var levelSet = set{
 	bits: map[string]uint32{
 		"op": uint32(config.LevelOp), "0": uint32(config.LevelOp), "kernel": uint32(config.LevelKernel), "1": uint32(config.LevelKernel),
 	},
-	accepted: "op; for --compare also kernel",
+	accepted: "op, kernel",
 }
 
 // parse returns the union of the bits of the tokens.

@@ -76,6 +76,10 @@ func (l *Ledger) reset() {
 // ev.Pool must be a pool. Used and Total of HAL and host events are computed here, and Used of every pool; Total of
 // the framework pools, ProcessUsed and DeviceUsed are the caller's.
 func (l *Ledger) Apply(ev *event.Event) {
+	if ev.Sub == event.ExecuteStart || ev.Sub == event.ExecuteEnd { // on a card, of no process: in the order of time is all
+		l.emit(ev, nil)
+		return
+	}
 	l.pid = ev.PID
 	if ev.Flags&event.Paused == 0 && len(l.pending) > 0 && ev.Sub != event.StartTrace {
 		// Tracing has gone on before its START_TRACE came to us, or has not quite ended.
@@ -107,7 +111,9 @@ func (l *Ledger) Apply(ev *event.Event) {
 		l.access(ev)
 		return
 	case event.KernelLaunch:
-		l.kernels++
+		if ev.Sub == event.Launched {
+			l.kernels++
+		}
 	}
 	l.emit(ev, nil)
 }

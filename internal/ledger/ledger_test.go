@@ -260,9 +260,10 @@ func TestKernelIndexAndBirth(t *testing.T) {
 		kernel @1
 		kernel @2
 		kernel @3 paused
+		ran @3
 		malloc pta 0 0x1000 10 @4
 	`)
-	if got.Kernel != 2 || got.Born != 4 || got.BornSeq != 3 || got.Module != 3 {
+	if got.Kernel != 2 || got.Born != 4 || got.BornSeq != 4 || got.Module != 3 {
 		t.Errorf("kernel %d, born %d, seq %d, module %d", got.Kernel, got.Born, got.BornSeq, got.Module)
 	}
 }

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -111,7 +112,9 @@ func run(t *testing.T, l *Ledger, script string) {
 		case "stop":
 			ev.Kind, ev.Sub = event.System, event.StopTrace
 		case "kernel":
-			ev.Kind = event.KernelLaunch
+			ev.Kind, ev.Sub = event.KernelLaunch, event.Launched
+		case "ran": // on a card, of no process
+			ev.Kind, ev.Sub, ev.PID = event.KernelLaunch, event.ExecuteEnd, math.MaxUint64
 		case "malloc", "free", "access":
 			ev.Kind = map[string]event.Kind{"malloc": event.Malloc, "free": event.Free, "access": event.Access}[words[0]]
 			ev.Pool = poolNames[args[0]]

@@ -138,10 +138,13 @@ func (c *client) between(work func()) bool {
 	ran := make(chan struct{})
 	ordered := func() {
 		defer close(ran)
-		for tail := atomic.LoadUint64(&c.ring.Header().Tail); ; {
+		for tail, now := atomic.LoadUint64(&c.ring.Header().Tail), monotonic(); ; {
 			status, _ := c.turn()
 			if status != wire.Ready || atomic.LoadUint64(&c.ring.Header().Head) >= tail {
-				break
+				if c.kernels.taken >= now || !c.kernels.open {
+					break
+				}
+				time.Sleep(idleLeast) // for what cards have to say
 			}
 		}
 		work()

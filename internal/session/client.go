@@ -40,6 +40,7 @@ type client struct {
 	reader  *wire.Reader
 	pending pending
 	decoder *decoder
+	kernels *kernels
 	ledger  *ledger.Ledger
 	labels  *labels.Tracker
 	set     *analysis.Set
@@ -78,7 +79,7 @@ type client struct {
 func newClient(s *session, proc *process, pid uint64, ring *wire.Ring) *client {
 	c := &client{
 		session: s, proc: proc, pid: pid, name: proc.name(), tasks: pid == uint64(proc.pid), ring: ring,
-		reader: wire.NewReader(ring), decoder: newDecoder(s.offset, pid), begun: time.Now(), done: make(chan struct{}),
+		reader: wire.NewReader(ring), decoder: newDecoder(s.offset, pid), kernels: newKernels(), begun: time.Now(), done: make(chan struct{}),
 		asks: make(chan func()), wake: time.NewTimer(0),
 	}
 	c.dump = dump{session: s, cfg: &c.cfg, log: &c.log, pid: pid, start: monotonic() + s.offset}
@@ -95,6 +96,9 @@ func (c *client) configure(cfg *config.Config) {
 	c.cfg = *cfg
 	for pool := range c.ledger.DropUnmatched { // a free does not say of which card it is; the filter let it pass
 		c.ledger.DropUnmatched[pool] = event.Pool(pool) == event.HAL || !cfg.AllNPU
+	}
+	if cfg.Level&config.LevelKernel == 0 {
+		c.kernels.open = false
 	}
 	if !again {
 		return
@@ -169,12 +173,12 @@ func (c *client) turn() (status wire.Status, moved bool) {
 			break
 		}
 		moved = true
-		if !c.pending.add(rec) {
+		if !c.kernels.arrive(rec) && !c.pending.add(rec) {
 			c.damaged++
 			c.overwritten()
 		}
 	}
-	safe := c.reader.Safe(monotonic)
+	safe := c.kernels.horizon(c.reader.Safe(monotonic), c.reader.Settled(), len(c.pending.bytes))
 	c.reader.Release()
 	c.ring.Beat()
 	c.apply(safe)
@@ -183,7 +187,11 @@ func (c *client) turn() (status wire.Status, moved bool) {
 
 // apply handles the records up to a stamp, in the order of time.
 func (c *client) apply(safe int64) {
-	c.pending.take(safe, c.use)
+	c.pending.take(safe, func(rec wire.Record) {
+		c.kernels.until(rec.Head().Stamp, c.launch)
+		c.use(rec)
+	})
+	c.kernels.until(safe, c.launch)
 	hurry := c.reader.Backlog() > c.ring.Size()/8 || c.reader.Waiters() > 0
 	c.dump.flush(hurry)
 	if !hurry {
@@ -196,6 +204,8 @@ func (c *client) use(rec wire.Record) {
 	switch rec.Type() {
 	case wire.TypeUndo:
 		c.ledger.Undo(rec.Free().Addr, uint64(rec.TID()), rec.Head().Stamp+c.session.offset)
+	case wire.TypeKernelLaunch, wire.TypeKernelNotice:
+		c.kernel(rec)
 	case wire.TypeLog:
 		level := min(config.LogLevel(rec.Text().Value), config.Error)
 		c.log.line(level, "target", string(rec.TextBytes()))
@@ -212,6 +222,7 @@ func (c *client) use(rec wire.Record) {
 			c.label()
 			return
 		}
+		c.kernels.steer(rec.Type())
 		c.ledger.Apply(&c.ev)
 		for i := 0; i < len(c.emitted); i++ {
 			c.ledger.Apply(&c.emitted[i])
@@ -325,12 +336,16 @@ func (c *client) finish() {
 	c.log.Logf(config.Info, "process %d has ended: %d events in %v; its threads waited %d times for space, %v together", c.pid,
 		c.events, time.Since(c.begun), h.Count, time.Duration(h.Ns))
 	c.tellLosses()
+	if c.kernels.late > 0 {
+		c.log.Logf(config.Info, "%d event(s) of cards came later than %v; their rows stand later than they should", c.kernels.late,
+			time.Duration(holdMost))
+	}
 	if c.collected {
 		c.set.Report(&c.report)
 	} else if !c.session.alone {
 		c.session.talk.line(fmt.Sprintf("[msmemscope] Warn: process %d used the stack, but nothing was recorded: %s.", c.pid, c.whyNothing()))
 	}
-	c.ledger, c.set, c.decoder = nil, nil, nil // what lives may be much, and the rendering may take long
+	c.ledger, c.set, c.decoder, c.kernels = nil, nil, nil, nil // what lives may be much, and the rendering may take long
 	if err := c.session.budget.give(c.ring); err != nil {
 		c.log.Logf(config.Error, "unmap the ring: %v", err)
 	}

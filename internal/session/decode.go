@@ -38,8 +38,8 @@ func newDecoder(offset int64, pid uint64) *decoder {
 	return &decoder{offset: offset, pid: pid, names: map[string]string{}}
 }
 
-// decode fills ev from any record but TypeUndo and TypeLog. It returns false for a record that says nothing.
-func (d *decoder) decode(rec wire.Record, ev *event.Event) bool {
+// head fills ev with what every record has.
+func (d *decoder) head(rec wire.Record, ev *event.Event) {
 	h := rec.Head()
 	*ev = event.Event{
 		Stamp: h.Stamp + d.offset, PID: d.pid, TID: uint64(rec.TID()), Pool: event.Pool(h.Pool), Device: int32(h.Device),
@@ -48,6 +48,12 @@ func (d *decoder) decode(rec wire.Record, ev *event.Event) bool {
 	if h.Flags&wire.FlagShadow != 0 {
 		ev.Flags = event.Paused
 	}
+}
+
+// decode fills ev from any record that is not named elsewhere in the package. It returns false for a record that never becomes a row.
+func (d *decoder) decode(rec wire.Record, ev *event.Event) bool {
+	h := rec.Head()
+	d.head(rec, ev)
 	switch rec.Type() {
 	case wire.TypeAlloc:
 		d.alloc(rec.Alloc(), ev)

@@ -36,6 +36,7 @@ const (
 	TypeKernelClock  = C.MS_KERNEL_CLOCK
 	TypeKernelRun    = C.MS_KERNEL_RUN
 	TypeKernelNotice = C.MS_KERNEL_NOTICE
+	TypeKernelClosed = C.MS_KERNEL_CLOSED
 
 	TypeSnapshot = C.MS_SNAPSHOT
 	TypeOOM      = C.MS_OOM

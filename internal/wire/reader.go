@@ -151,8 +151,8 @@ func (r *Reader) Safe(now func() int64) int64 {
 	return r.safe
 }
 
-// Settled says up to which stamp everything that cards had to say has been handed out; 0 while nobody listens to them. Call it after
-// each batch.
+// Settled says up to which stamp everything that cards had to say has been handed out, as far as is known, while somebody listens to
+// them. Call it after each batch.
 func (r *Reader) Settled() int64 {
 	if h := r.ring.Header(); r.settling.tail <= r.next {
 		r.settled = r.settling.time

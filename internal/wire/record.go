@@ -139,7 +139,7 @@ func leastSize(typ uint16) uint64 {
 func hasText(typ uint16) bool {
 	switch typ {
 	case TypeMark, TypeRangeStart, TypeRangeEnd, TypeACLInit, TypeACLFini, TypeStartTrace, TypeStopTrace, TypeStep, TypeLog,
-		TypeKernelName, TypeKernelNotice, TypeLabelPush, TypeLabelPop, TypeLabelAddress, TypePyName, TypePyStop, TypePyBegin, TypePyEnd,
+		TypeKernelName, TypeKernelNotice, TypeKernelClosed, TypeLabelPush, TypeLabelPop, TypeLabelAddress, TypePyName, TypePyStop, TypePyBegin, TypePyEnd,
 		TypeAtenStart, TypeAtenEnd:
 		return true
 	}

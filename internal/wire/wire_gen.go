@@ -31,6 +31,7 @@ const (
 	TypeKernelClock  = 0x16
 	TypeKernelRun    = 0x17
 	TypeKernelNotice = 0x18
+	TypeKernelClosed = 0x19
 
 	TypeSnapshot = 0x32
 	TypeOOM      = 0x33

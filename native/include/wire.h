@@ -53,7 +53,8 @@ struct ms_ring {
     uint64_t wait_count; /* producers: times that a producer had to wait for space */
     uint64_t wait_ns;    /* ... and for how long, summed over threads */
     uint64_t skipped;    /* events that were not recorded because the collector was gone */
-    int64_t settled;     /* what the cards had to say of the time before is published; 0 while nobody listens to them */
+    int64_t
+        settled; /* between MS_KERNEL_CLOCK and MS_KERNEL_CLOSED: what cards had to say of the time before is published */
     uint8_t pad4[32];
 };
 
@@ -78,6 +79,7 @@ enum ms_type {
     MS_KERNEL_CLOCK = 22,  /* struct ms_kernel_clock: the card's channel is open; how to read the counts that follow */
     MS_KERNEL_RUN = 23,    /* struct ms_kernel_run: a task begins or ends on the card; its own time is `count` */
     MS_KERNEL_NOTICE = 24, /* struct ms_text: what of kernels is not recorded and why; for the user */
+    MS_KERNEL_CLOSED = 25, /* struct ms_text, empty: no MS_KERNEL_RUN follows before another MS_KERNEL_CLOCK */
 
     MS_SNAPSHOT = 50, /* struct ms_snapshot */
     MS_OOM = 51,      /* struct ms_oom: the driver had no memory left */

@@ -18,6 +18,7 @@ enum { MOST_EVENTS = 1 << 20, SQE_AICORE = 0, FUNC_BEGIN = 0, FUNC_END = 1, MAGI
 
 struct event {
     int64_t time;
+    uint64_t number; /* events of the same time come in this order */
     uint16_t stream, task;
     bool end;
 };
@@ -26,6 +27,7 @@ static struct channel {
     bool started;
     struct event *heap; /* the next one first */
     size_t count, room;
+    uint64_t pushed;
     unsigned records;
 } channels[MAX_DEVICES];
 
@@ -54,8 +56,14 @@ __attribute__((constructor)) static void guard_fork(void)
     pthread_atfork(acquire, release, release_in_child);
 }
 
+static bool before(const struct event *a, const struct event *b)
+{
+    return a->time < b->time || (a->time == b->time && a->number < b->number);
+}
+
 static void push(struct channel *c, struct event e)
 {
+    e.number = c->pushed++;
     if (c->count == c->room) {
         size_t room = c->room ? 2 * c->room : 1024;
         struct event *heap = room <= MOST_EVENTS ? realloc(c->heap, room * sizeof *heap) : NULL;
@@ -65,7 +73,7 @@ static void push(struct channel *c, struct event e)
         c->room = room;
     }
     size_t i = c->count++;
-    for (; i > 0 && c->heap[(i - 1) / 2].time > e.time; i = (i - 1) / 2)
+    for (; i > 0 && before(&e, &c->heap[(i - 1) / 2]); i = (i - 1) / 2)
         c->heap[i] = c->heap[(i - 1) / 2];
     c->heap[i] = e;
 }
@@ -75,9 +83,9 @@ static struct event pop(struct channel *c)
     struct event first = c->heap[0], last = c->heap[--c->count];
     size_t i = 0;
     for (size_t child = 1; child < c->count; child = 2 * i + 1) {
-        if (child + 1 < c->count && c->heap[child + 1].time < c->heap[child].time)
+        if (child + 1 < c->count && before(&c->heap[child + 1], &c->heap[child]))
             child++;
-        if (c->heap[child].time >= last.time)
+        if (before(&last, &c->heap[child]))
             break;
         c->heap[i] = c->heap[child];
         i = child;
@@ -93,8 +101,8 @@ VNPU_API void vnpu_task(uint32_t device, uint16_t stream, uint16_t task, int64_t
         return;
     acquire();
     if (c->started) {
-        push(c, (struct event){start, stream, task, false});
-        push(c, (struct event){end, stream, task, true});
+        push(c, (struct event){.time = start, .stream = stream, .task = task});
+        push(c, (struct event){.time = end, .stream = stream, .task = task, .end = true});
     }
     release();
 }

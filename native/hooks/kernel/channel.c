@@ -160,8 +160,9 @@ static bool read_card(unsigned card, struct card *c, unsigned char *buffer, bool
             put_records(card, c, buffer, (size_t)bytes + c->rest_bytes, c->live);
         } else {
             c->live = mode == MS_NORMAL;
-            if (bytes != 0) { /* the device was reset, or the driver is out of its mind */
-                ms_log(MS_LOG_INFO, "card %u: the driver's kernel channel has ended (%d)", card, bytes);
+            if (bytes != 0) { /* stopped, the device was reset, or the driver is out of its mind */
+                if (!__atomic_load_n(&reader.stop, __ATOMIC_RELAXED))
+                    ms_log(MS_LOG_INFO, "card %u: the driver's kernel channel has ended (%d)", card, bytes);
                 __atomic_store_n(&c->reading, 0, __ATOMIC_RELEASE);
             }
         }
@@ -222,7 +223,10 @@ static void *read_channels(void *unused)
         wait_on(&reader.stop, 0, idle * NS_PER_MS);
     }
     stop_all(buffer, lost);
-    ms_settled(0);
+    if (ms_enter(MS_KERNEL) != MS_SKIP) {
+        ms_put_text(MS_KERNEL_CLOSED, MS_DEVICE_NONE, 0, NULL);
+        ms_leave();
+    }
     if (lost) { /* the options of a Python program may want kernels again */
         __atomic_store_n(&reader.generation, 0, __ATOMIC_RELAXED);
         for (unsigned i = 0; i < CARDS; i++)
@@ -340,7 +344,7 @@ static void open_channel(uint16_t card)
         __atomic_store_n(&reader.generation, ms_generation(), __ATOMIC_RELAXED);
         return;
     }
-    ms_settled(0);
+    ms_put_text(MS_KERNEL_CLOSED, MS_DEVICE_NONE, 0, NULL);
     __atomic_store_n(&c->reading, 0, __ATOMIC_RELEASE);
     call.stop(card, CHANNEL_STARS_SOC_LOG);
     notice(card, "there is no thread to be had", errno);

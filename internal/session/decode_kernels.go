@@ -1,0 +1,30 @@
+package session
+
+import (
+	"fmt"
+
+	"memscope/internal/config"
+	"memscope/internal/event"
+	"memscope/internal/wire"
+)
+
+// kernel handles a record of kernels, when its turn has come.
+func (c *client) kernel(rec wire.Record) {
+	switch rec.Type() {
+	case wire.TypeKernelLaunch:
+		c.decoder.head(rec, &c.ev)
+		c.kernels.launched(rec, &c.ev, c.launch)
+	case wire.TypeKernelNotice:
+		text := string(rec.TextBytes())
+		c.log.line(config.Warning, "target", text)
+		c.session.talk.line(fmt.Sprintf("[msmemscope] Warn: process %d: %s.", c.pid, text))
+	}
+}
+
+// launch passes on a row about a kernel, with its stamp in CLOCK_MONOTONIC ns or, of a launch, already in that of the epoch.
+func (c *client) launch(ev *event.Event) {
+	if ev.Sub != event.Launched {
+		ev.Stamp += c.session.offset
+	}
+	c.ledger.Apply(ev)
+}
