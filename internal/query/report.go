@@ -1,7 +1,7 @@
 package query
 
 import (
-	"bytes"
+	"bufio"
 	"fmt"
 	"strings"
 	"time"
@@ -12,11 +12,11 @@ import (
 )
 
 // report is the text of an answer.
-type report struct{ buf bytes.Buffer }
+type report struct{ w *bufio.Writer }
 
 func (w *report) line(format string, args ...any) {
-	fmt.Fprintf(&w.buf, format, args...)
-	w.buf.WriteByte('\n')
+	fmt.Fprintf(w.w, format, args...)
+	w.w.WriteByte('\n')
 }
 
 // table prints rows under a header, columns aligned; a header that begins with > marks numbers, set to the right.

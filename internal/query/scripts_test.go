@@ -13,7 +13,12 @@ import (
 // TestMain lets the test program stand for msmemscope, so that the scripts can be run against it.
 func TestMain(m *testing.M) {
 	if os.Getenv("MEMSCOPE_TEST_AS_PROGRAM") != "" {
-		os.Exit(Main(os.Args[2:], os.Stdout, os.Stderr))
+		status := Main(os.Args[2:], os.Stdout, os.Stderr)
+		if os.Getenv("MEMSCOPE_TEST_MEMORY") != "" {
+			kernel, _ := os.ReadFile("/proc/self/status")
+			os.Stderr.Write(kernel)
+		}
+		os.Exit(status)
 	}
 	os.Exit(m.Run())
 }

@@ -37,7 +37,7 @@ Without --pool, HAL and the framework pools are shown side by side; HAL contains
 			if err != nil {
 				return nil, err
 			}
-			return t.result(), nil
+			return t.result(true), nil
 		}
 	},
 }
@@ -48,7 +48,7 @@ type trend struct {
 	pools [event.Pools + 1]bool
 	bins  *binning
 	used  [][]bin
-	total [][]bin
+	total [][]bin // nil: the pool has none
 }
 
 func (t *trend) visit(b *read.Batch) error {
@@ -60,11 +60,14 @@ func (t *trend) visit(b *read.Batch) error {
 		i := t.of(r)
 		if i == len(t.used) {
 			t.used = append(t.used, make([]bin, t.bins.n))
-			t.total = append(t.total, make([]bin, t.bins.n))
+			t.total = append(t.total, nil)
 		}
 		k := t.bins.of(r.Stamp)
 		t.used[i][k].add(r.Used)
 		if r.Total >= 0 {
+			if t.total[i] == nil {
+				t.total[i] = make([]bin, t.bins.n)
+			}
 			t.total[i][k].add(r.Total)
 		}
 	}
@@ -95,21 +98,15 @@ type trendBucket struct {
 	Total int64 `json:"total"` // -1: the pool has none
 }
 
-func (t *trend) result() *trendResult {
+// result gives the verdicts; with the parts that they were made of, if buckets is set.
+func (t *trend) result(buckets bool) *trendResult {
 	res := &trendResult{Views: []*trendView{}}
 	for i, a := range t.all {
 		carry(t.used[i])
 		carry(t.total[i])
 		v := &trendView{Process: pidName(a.PID), Device: deviceName(a.Device), Pool: poolName(a)}
-		hasTotal := false
-		for k, b := range t.used[i] {
-			total := t.total[i][k]
-			hasTotal = hasTotal || total.Points > 0
-			bucket := trendBucket{t.bins.first + int64(k)*t.bins.width, b.Last, b.Min, total.Last}
-			if !hasTotal {
-				bucket.Total = event.Unknown
-			}
-			v.Buckets = append(v.Buckets, bucket)
+		if buckets {
+			v.Buckets = t.buckets(i)
 		}
 		v.judge(t.used[i], t.total[i])
 		res.Views = append(res.Views, v)
@@ -118,6 +115,20 @@ func (t *trend) result() *trendResult {
 		t.env.note("no row tells used")
 	}
 	return res
+}
+
+func (t *trend) buckets(account int) []trendBucket {
+	out := make([]trendBucket, t.bins.n)
+	for k, b := range t.used[account] {
+		out[k] = trendBucket{t.bins.first + int64(k)*t.bins.width, b.Last, b.Min, event.Unknown}
+	}
+	told := false
+	for k, b := range t.total[account] {
+		if told = told || b.Points > 0; told {
+			out[k].Total = b.Last
+		}
+	}
+	return out
 }
 
 const (
@@ -154,7 +165,7 @@ func (v *trendView) judge(used, total []bin) {
 	late := after - lowest(used[2*quarter:n-quarter])
 	v.Rising = v.Growth > risingBytes && float64(v.Growth) > risingShare*float64(highest) &&
 		float64(late) >= lateShare*float64(v.Growth) && float64(v.Climbs) >= climbShare*float64(v.Changes)
-	v.TotalGrows = total[n-1].Last > total[quarter].Last
+	v.TotalGrows = total != nil && total[n-1].Last > total[quarter].Last
 }
 
 // withoutEnd leaves out the last part if the process cleaned up in it: the floor of a teardown says nothing.

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	chunkBytes = 256 << 10
+	chunkBytes = 128 << 10
 	// maxRowBytes bounds a row; two deep call stacks are some 10 KiB.
 	maxRowBytes = 16 << 20
 )
