@@ -10,11 +10,8 @@ TARGET_CFLAGS := -std=gnu17 -O2 -g -Wall -Wextra -Werror -Ivnpu/include -Inative
 targets: $(targets)
 
 $(OUT)/targets/leaky: TARGET_SOURCES := examples/caching_pool.c examples/pool_report.c
-$(OUT)/targets/leaky: TARGET_LIBS := -lascendcl -lms_tools_ext
 $(OUT)/targets/leaky: examples/caching_pool.c examples/pool_report.c $(wildcard examples/*.h)
-$(patsubst %,$(OUT)/targets/%,pools oom gauge owners): TARGET_LIBS := -lascendcl -lms_tools_ext
-$(OUT)/targets/kernels: TARGET_LIBS := -lascendcl -lruntime
 $(OUT)/targets/%: test/targets/%.c $(wildcard test/targets/*.h) test/test.mk
 	@mkdir -p $(@D)
 	$(TARGET_CC) $(TARGET_CFLAGS) -pthread -o $@ $< $(TARGET_SOURCES) \
-		-Wl,-rpath,'$$ORIGIN/../vnpu/lib64' -Wl,-rpath-link,$(OUT)/vnpu/lib64 -L$(OUT)/vnpu/lib64 $(TARGET_LIBS) -lascend_hal -ldl
+		-Wl,-rpath,'$$ORIGIN/../vnpu/lib64' -Wl,-rpath-link,$(OUT)/vnpu/lib64 -L$(OUT)/vnpu/lib64 -Wl,--as-needed -lascendcl -lms_tools_ext -lruntime -lascend_hal -ldl

@@ -118,7 +118,12 @@ func TestWrongCommandLines(t *testing.T) {
 		{"output, root", []string{"-o/", "p"},
 			`--output-path: the output path "/" is the root directory; a directory below it is expected`},
 
-		{"steps", []string{"--steps=3", "p"}, "--steps is not in this version yet"},
+		{"steps, 0", []string{"--steps=1,0", "p"}, `--steps does not know "0"; accepted: 1 to 5 numbers from 1 to 4294967295`},
+		{"steps, zero in front", []string{"--steps=01", "p"}, `--steps does not know "01"; accepted: 1 to 5 numbers from 1 to 4294967295`},
+		{"steps, large", []string{"--steps=4294967296", "p"}, `--steps does not know "4294967296"; accepted: 1 to 5 numbers from 1 to 4294967295`},
+		{"steps, range", []string{"--steps=2:3.4", "p"}, `--steps does not know "2:3.4"; accepted: 1 to 5 numbers from 1 to 4294967295`},
+		{"steps, many", []string{"--steps=1,2,3,4,5,6", "p"}, "--steps names 6 steps; accepted: 1 to 5"},
+		{"steps, none", []string{"--steps=,", "p"}, "--steps names 0 steps; accepted: 1 to 5"},
 		{"call-stack", []string{"--call-stack", "c:3", "p"}, "--call-stack is not in this version yet"},
 		{"watch", []string{"--watch=,end", "p"}, "--watch is not in this version yet"},
 		{"compare alone", []string{"--compare"}, "--compare takes two dumps, but --input-path names 0; " + accepted},
@@ -144,8 +149,8 @@ func TestWrongCommandLines(t *testing.T) {
 			"--load-api-env works only when sourced and in first place: source msmemscope --load-api-env"},
 		{"bad value after the program", []string{"python3", "t.py", "--device=cuda:0"},
 			`--device does not know "cuda:0"; accepted: npu, npu:<id> with id 0-31, cpu (put -- before the program to pass --device=cuda:0 to it)`},
-		{"later option after the program", []string{"python3", "t.py", "--steps=3"},
-			"--steps is not in this version yet (put -- before the program to pass --steps=3 to it)"},
+		{"later option after the program", []string{"python3", "t.py", "--watch=a,b"},
+			"--watch is not in this version yet (put -- before the program to pass --watch=a,b to it)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := call(t, c.words...)

@@ -58,6 +58,10 @@ var options = []*option{
 		"immediate, or deferred: only between the calls of",
 		"ms_start and ms_stop (msmemscope.h) that the program",
 		"makes (default immediate)"}},
+	{name: "steps", arg: "LIST", group: collection, set: (*parser).setSteps, help: []string{
+		"only what happens in these steps, mstx ranges named",
+		"\"step start\" and counted from 1; up to 5 numbers;",
+		"the analyses are off then"}},
 	{name: "level", arg: "LIST", group: collection, set: (*parser).setLevel, help: []string{
 		"which launches: op, kernel (with when they run on the",
 		"card), or both (default op); also for --compare"}},
@@ -103,7 +107,6 @@ var options = []*option{
 	{name: "load-api-env", set: sourcedOnly("load-api-env")},
 	{name: "unload-api-env", set: sourcedOnly("unload-api-env")},
 
-	{name: "steps", arg: "LIST", later: true},
 	{name: "call-stack", arg: "LIST", later: true},
 	{name: "watch", arg: "RANGE", later: true},
 	{name: "pid", arg: "PID", later: true},

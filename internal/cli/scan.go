@@ -42,6 +42,7 @@ type parser struct {
 	events     config.Events // as typed
 	outputPath string        // as typed
 	logLevel   *config.LogLevel
+	analyses   bool // --analysis was given
 	verbose    bool
 	quiet      bool
 }

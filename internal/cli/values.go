@@ -99,6 +99,7 @@ func (p *parser) setEvents(list string) error {
 }
 
 func (p *parser) setAnalysis(list string) error {
+	p.analyses = true
 	var others []string
 	var oom config.Analyses
 	for _, token := range fields(list) {
@@ -144,6 +145,26 @@ func (p *parser) setLevel(list string) error {
 			p.deprecate("--level=1", "--level=kernel")
 		}
 	}
+	return nil
+}
+
+// mostSteps bounds the steps that can be picked (contract 1.2).
+const mostSteps = 5
+
+func (p *parser) setSteps(list string) error {
+	tokens := fields(list)
+	var steps []uint32
+	for _, token := range tokens {
+		n, err := strconv.ParseUint(token, 10, 32)
+		if err != nil || n == 0 || strconv.FormatUint(n, 10) != token {
+			return refused("steps", token, "1 to 5 numbers from 1 to 4294967295")
+		}
+		steps = append(steps, uint32(n))
+	}
+	if len(steps) == 0 || len(steps) > mostSteps {
+		return fmt.Errorf("--steps names %d steps; accepted: 1 to %d", len(steps), mostSteps)
+	}
+	p.req.config.Steps = steps
 	return nil
 }
 
@@ -297,13 +318,19 @@ func (p *parser) setVersion(string) error { p.req.action = showVersion; return n
 func (p *parser) derive() {
 	c := &p.req.config
 	c.DumpEvents, c.Events = p.events, p.events
+	if len(c.Steps) > 0 {
+		if p.analyses && c.Analysis != 0 {
+			p.notice("--steps records single steps only; the analyses need all of them and are off")
+		}
+		c.Analysis = 0
+	}
 	if c.Analysis&(config.Decompose|config.Inefficient) != 0 {
 		c.Events |= config.Access
 	}
 	if c.Analysis&config.Inefficient != 0 {
 		c.Events |= config.Launch
 	}
-	if c.Events&(config.Alloc|config.Free|config.Access) != 0 || c.Analysis&config.Leaks != 0 {
+	if c.Events&(config.Alloc|config.Free|config.Access) != 0 || c.Analysis&(config.Leaks|config.OOM) != 0 {
 		c.Events |= config.Alloc | config.Free
 	}
 	switch {

@@ -71,7 +71,7 @@ func (l *Ledger) reset() {
 
 // Apply takes one event of any kind, completes it in place and passes it on if it has a row; synthetic rows that it
 // implies come first. Seq is given here, in the order of passing on. Paused events change the table and are not passed
-// on.
+// on, not even a START_TRACE or STOP_TRACE, which takes effect all the same.
 //
 // ev.Pool must be a pool. Used and Total of HAL and host events are computed here, and Used of every pool; Total of
 // the framework pools, ProcessUsed and DeviceUsed are the caller's.
@@ -98,7 +98,9 @@ func (l *Ledger) Apply(ev *event.Event) {
 			l.startTrace(ev)
 			return
 		case event.StopTrace:
-			l.emit(ev, nil)
+			if ev.Flags&event.Paused == 0 {
+				l.emit(ev, nil)
+			}
 			l.stopTrace(ev.Stamp)
 			return
 		}

@@ -69,7 +69,9 @@ func (l *Ledger) startTrace(ev *event.Event) {
 	for _, b := range replaced {
 		l.promote(b, l.birth(ev.Stamp))
 	}
-	l.emit(ev, nil)
+	if ev.Flags&event.Paused == 0 {
+		l.emit(ev, nil)
+	}
 }
 
 func (l *Ledger) stopTrace(stamp int64) { l.tracing, l.stopped = false, stamp }

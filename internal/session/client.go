@@ -66,6 +66,7 @@ type client struct {
 
 	emitted       []event.Event // by analyzers, for the event in hand
 	gauged        [mostGauged]gauged
+	steps         *stepFilter // nil: all that is recorded
 	toldGauge     bool
 	residentAt    time.Time // of residentBytes
 	residentBytes int64
@@ -99,6 +100,15 @@ func (c *client) configure(cfg *config.Config) {
 	}
 	if cfg.Level&config.LevelKernel == 0 {
 		c.kernels.open = false
+	}
+	switch {
+	case len(cfg.Steps) == 0:
+		c.steps = nil
+	case c.steps == nil:
+		c.steps = &stepFilter{open: map[uint64]bool{}, paused: cfg.Mode == config.Deferred}
+	}
+	if c.steps != nil {
+		c.steps.wanted = cfg.Steps
 	}
 	if !again {
 		return
@@ -223,11 +233,20 @@ func (c *client) use(rec wire.Record) {
 			return
 		}
 		c.kernels.steer(rec.Type())
-		c.ledger.Apply(&c.ev)
+		c.take(&c.ev)
 		for i := 0; i < len(c.emitted); i++ {
 			c.ledger.Apply(&c.emitted[i])
 		}
 		c.emitted = c.emitted[:0]
+	}
+}
+
+// take passes an event on to the ledger.
+func (c *client) take(ev *event.Event) {
+	if c.steps != nil {
+		c.steps.pass(ev, c.ledger.Apply)
+	} else {
+		c.ledger.Apply(ev)
 	}
 }
 

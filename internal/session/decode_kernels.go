@@ -26,5 +26,5 @@ func (c *client) launch(ev *event.Event) {
 	if ev.Sub != event.Launched {
 		ev.Stamp += c.session.offset
 	}
-	c.ledger.Apply(ev)
+	c.take(ev)
 }
