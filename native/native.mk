@@ -5,15 +5,14 @@ OUT ?= build
 ZIGCC ?= .tools/zig/ziglang/zig cc -target $(ARCH)-linux-gnu.2.17
 CC ?= gcc
 
-native_agent := $(wildcard native/agent/*.c)
 native_pyframes := $(wildcard native/pyframes/*.c)
-native_hooks := $(wildcard native/hooks/hal/*.c native/hooks/mstx/*.c native/hooks/kernel/*.c)
 native_unwind := $(wildcard native/unwind/*.c)
-native_headers := $(wildcard native/include/*.h native/agent/*.h native/pyframes/*.h native/hooks/*/*.h native/unwind/*.h \
-	native/test/*.h)
+native_agent := $(wildcard native/agent/*.c) $(native_pyframes) $(native_unwind)
+native_hooks := $(wildcard native/hooks/hal/*.c native/hooks/mstx/*.c native/hooks/kernel/*.c)
+native_headers := $(wildcard native/include/*.h native/agent/*.h native/pyframes/*.h native/unwind/*.h native/hooks/*/*.h native/test/*.h)
 
 comma := ,
-NATIVE_CFLAGS := -std=gnu17 -D_GNU_SOURCE -Wall -Wextra -Werror -fvisibility=hidden -Inative/include -Inative/agent -Inative/unwind
+NATIVE_CFLAGS := -std=gnu17 -D_GNU_SOURCE -Wall -Wextra -Werror -fvisibility=hidden -Inative/include -Inative/agent -Inative/pyframes -Inative/unwind
 
 # ---- the library that ships, and its names
 #
@@ -58,7 +57,7 @@ native: $(native_artefacts)
 #
 # The fakes stand for the libraries below us, found by ASCEND_HOME_PATH; the plain edition also has the old hash table.
 native_unit := $(wildcard native/test/test_*.c) native/test/main.c native/test/child.c native/test/collector.c
-native_tested := $(native_agent) $(native_hooks) $(native_unwind)
+native_tested := $(native_agent) $(native_hooks)
 NATIVE_TEST_CFLAGS := $(NATIVE_CFLAGS) -g -O1 -Inative/test -Inative/hooks/kernel -DHANDSHAKE_MS=300 -DSILENCE_MS=50 -DPATIENCE_MS=300
 native_inner := -DFAKE_INNER
 native_plain := -Wl,--hash-style=sysv
@@ -117,7 +116,7 @@ native-tsan: native-tsan-build
 native-cov: native-cov-build
 	find build/native/cov -name '*.gcda' -delete
 	build/native/cov/unit
-	gcovr --root . --filter 'native/(agent|hooks|unwind)/' --object-directory build/native/cov --print-summary \
+	gcovr --root . --filter 'native/(agent|hooks|pyframes|unwind)/' --object-directory build/native/cov --print-summary \
 		--fail-under-line 80 --fail-under-branch 60
 
 # ---- Python frames: what native/pyframes reads against what every Python of this machine says

@@ -54,6 +54,7 @@ func call(t *testing.T, words ...string) result {
 func TestWrongCommandLines(t *testing.T) {
 	long := strings.Repeat("a", 5000)
 	const accepted = "accepted: --compare --input-path=A,B"
+	const languages = "c, python, c:<n>, python:<n> with n 0-1000"
 	const beforeDump = "dump stands in first place, its options come after it; put -- before a program that is called dump"
 	for _, c := range []struct {
 		name  string
@@ -124,7 +125,11 @@ func TestWrongCommandLines(t *testing.T) {
 		{"steps, range", []string{"--steps=2:3.4", "p"}, `--steps does not know "2:3.4"; accepted: 1 to 5 numbers from 1 to 4294967295`},
 		{"steps, many", []string{"--steps=1,2,3,4,5,6", "p"}, "--steps names 6 steps; accepted: 1 to 5"},
 		{"steps, none", []string{"--steps=,", "p"}, "--steps names 0 steps; accepted: 1 to 5"},
-		{"call-stack", []string{"--call-stack", "c:3", "p"}, "--call-stack is not in this version yet"},
+		{"call-stack", []string{"--call-stack", "c:3,perl", "p"}, `--call-stack does not know "perl"; accepted: ` + languages},
+		{"call-stack, too deep", []string{"--call-stack=c:1001", "p"}, `--call-stack does not know "c:1001"; accepted: ` + languages},
+		{"call-stack, leading zero", []string{"--call-stack=python:00", "p"}, `--call-stack does not know "python:00"; accepted: ` + languages},
+		{"call-stack, sign", []string{"--call-stack=python:+1", "p"}, `--call-stack does not know "python:+1"; accepted: ` + languages},
+		{"call-stack, no depth", []string{"--call-stack=c:", "p"}, `--call-stack does not know "c:"; accepted: ` + languages},
 		{"watch", []string{"--watch=,end", "p"}, "--watch is not in this version yet"},
 		{"compare alone", []string{"--compare"}, "--compare takes two dumps, but --input-path names 0; " + accepted},
 		{"compare, one input", []string{"--compare", "--input-path=a,"}, "--compare takes two dumps, but --input-path names 1; " + accepted},

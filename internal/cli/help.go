@@ -49,7 +49,7 @@ Environment:
   MSMEMSCOPE_RING_BYTES      bytes of the event buffer of each process, 1048576 to
                              1073741824 (default: a share of 200 MB)
 
-Not in this version yet, and refused by name: --call-stack, --watch, --pid,
+Not in this version yet, and refused by name: --watch, --pid,
 --command, --host-leak-mode, --block-size-threshold, --sample-rate, --load-api-env=host,
 --events=traceback, --analysis=host-leaks.
 

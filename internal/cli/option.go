@@ -65,6 +65,9 @@ var options = []*option{
 	{name: "level", arg: "LIST", group: collection, set: (*parser).setLevel, help: []string{
 		"which launches: op, kernel (with when they run on the",
 		"card), or both (default op); also for --compare"}},
+	{name: "call-stack", arg: "LIST", group: collection, set: (*parser).setCallStack, help: []string{
+		"call stacks in every row: c, python, each with the",
+		"number of frames as c:<n>, 0-1000 (default 50)"}},
 	{name: "pools", arg: "LIST", group: collection, set: (*parser).setPools, help: []string{
 		"names of mstx domains by which allocators of your own",
 		"report their blocks (msmemscope.h); up to 10"}},
@@ -107,7 +110,6 @@ var options = []*option{
 	{name: "load-api-env", set: sourcedOnly("load-api-env")},
 	{name: "unload-api-env", set: sourcedOnly("unload-api-env")},
 
-	{name: "call-stack", arg: "LIST", later: true},
 	{name: "watch", arg: "RANGE", later: true},
 	{name: "pid", arg: "PID", later: true},
 	{name: "command", arg: "WORD", later: true},

@@ -168,6 +168,41 @@ func (p *parser) setSteps(list string) error {
 	return nil
 }
 
+// setCallStack adds to the languages that were named before; the last word on a language counts. An empty list takes all back.
+func (p *parser) setCallStack(list string) error {
+	const accepted = "c, python, c:<n>, python:<n> with n 0-1000"
+	c := &p.req.config
+	tokens := fields(list)
+	if len(tokens) == 0 {
+		c.CStack, c.PyStack = false, false
+	}
+	for _, token := range tokens {
+		language, digits, deep := strings.Cut(token, ":")
+		depth := config.DefaultStackDepth
+		if deep {
+			var ok bool
+			if depth, ok = stackDepth(digits); !ok {
+				return refused("call-stack", token, accepted)
+			}
+		}
+		switch language {
+		case "c":
+			c.CStack, c.CStackDepth = true, depth
+		case "python":
+			c.PyStack, c.PyStackDepth = true, depth
+		default:
+			return refused("call-stack", token, accepted)
+		}
+	}
+	return nil
+}
+
+// stackDepth reads 0 to 1000 without signs and leading zeros.
+func stackDepth(text string) (int, bool) {
+	depth, err := strconv.ParseUint(text, 10, 32)
+	return int(depth), err == nil && depth <= config.MostStackDepth && strconv.FormatUint(depth, 10) == text
+}
+
 // mostPoolName bounds the name of a pool, bytes.
 const mostPoolName = 63
 

@@ -66,6 +66,12 @@ const (
 	Deferred
 )
 
+// Depths of call stacks, frames of one language.
+const (
+	DefaultStackDepth = 50
+	MostStackDepth    = 1000
+)
+
 // Config is every option of a run, after derivation.
 type Config struct {
 	Events     Events // collected (what the user asked plus what analyses imply)
@@ -105,6 +111,6 @@ func Default() Config {
 	return Config{
 		Events: Alloc | Free | Launch, DumpEvents: Alloc | Free | Launch,
 		Analysis: Leaks, Level: LevelOp, AllNPU: true,
-		LogLevel: Info, OOMTopK: 10, CStackDepth: 50, PyStackDepth: 50,
+		LogLevel: Info, OOMTopK: 10, CStackDepth: DefaultStackDepth, PyStackDepth: DefaultStackDepth,
 	}
 }

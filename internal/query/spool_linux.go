@@ -9,7 +9,9 @@ import (
 
 	"memscope/internal/dump/csvfile"
 	"memscope/internal/dump/spool"
+	"memscope/internal/dump/stacks"
 	"memscope/internal/event"
+	"memscope/internal/symbol"
 )
 
 // isSpool tells whether a directory is the spool of a process.
@@ -34,9 +36,14 @@ func unspool(dir string) (path string, dropped int64, err error) {
 	if err != nil {
 		return "", 0, err
 	}
+	table, err := stacks.Open(r.Root(), symbol.New())
+	if err != nil {
+		return "", 0, errors.Join(err, f.Close(), os.Remove(f.Name()))
+	}
+	defer table.Close()
 	w := bufio.NewWriterSize(f, 1<<20)
 	w.WriteString(csvfile.Header + "\n")
-	err = errors.Join(writeRows(w, r), w.Flush(), f.Close())
+	err = errors.Join(writeRows(w, r, table), w.Flush(), f.Close())
 	if err != nil {
 		os.Remove(f.Name())
 		return "", 0, err
@@ -44,7 +51,7 @@ func unspool(dir string) (path string, dropped int64, err error) {
 	return f.Name(), r.Dropped(), nil
 }
 
-func writeRows(w *bufio.Writer, r *spool.Reader) error {
+func writeRows(w *bufio.Writer, r *spool.Reader, table *stacks.Table) error {
 	var ev event.Event
 	var row []byte
 	for at := r.First(); ; {
@@ -56,7 +63,7 @@ func writeRows(w *bufio.Writer, r *spool.Reader) error {
 			return err
 		}
 		for err = r.Next(&ev); err == nil; err = r.Next(&ev) {
-			row = csvfile.AppendRow(row[:0], &ev, ev.Seq)
+			row = csvfile.AppendRow(row[:0], &ev, ev.Seq, table)
 			if _, err := w.Write(row); err != nil {
 				return err
 			}

@@ -12,6 +12,7 @@ import (
 	"memscope/internal/analysis/all"
 	"memscope/internal/analysis/labels"
 	"memscope/internal/config"
+	"memscope/internal/dump/stacks"
 	"memscope/internal/event"
 	"memscope/internal/ledger"
 	"memscope/internal/wire"
@@ -83,7 +84,7 @@ func newClient(s *session, proc *process, pid uint64, ring *wire.Ring) *client {
 		reader: wire.NewReader(ring), decoder: newDecoder(s.offset, pid), kernels: newKernels(), begun: time.Now(), done: make(chan struct{}),
 		asks: make(chan func()), wake: time.NewTimer(0),
 	}
-	c.dump = dump{session: s, cfg: &c.cfg, log: &c.log, pid: pid, start: monotonic() + s.offset}
+	c.dump = dump{session: s, cfg: &c.cfg, log: &c.log, pid: pid, start: monotonic() + s.offset, stacks: stacks.New(s.symbols)}
 	c.pyTrace = newPyTrace(&c.dump, s.offset)
 	c.ledger, c.labels = ledger.New(c.row), labels.New()
 	c.configure(s.cfg)
@@ -219,6 +220,8 @@ func (c *client) use(rec wire.Record) {
 	case wire.TypeLog:
 		level := min(config.LogLevel(rec.Text().Value), config.Error)
 		c.log.line(level, "target", string(rec.TextBytes()))
+	case wire.TypeStack, wire.TypeCode, wire.TypeModule:
+		define(c.dump.stacks, &c.cfg, rec)
 	case wire.TypeOOM:
 		if c.cfg.Analysis&config.OOM == 0 {
 			return
@@ -231,6 +234,9 @@ func (c *client) use(rec wire.Record) {
 		if c.ev.Kind == event.Label {
 			c.label()
 			return
+		}
+		if c.ev.Stack == 0 && onlyEmptyPython(&c.cfg) {
+			c.ev.Stack = stacks.OnlyEmptyPython
 		}
 		c.kernels.steer(rec.Type())
 		c.take(&c.ev)

@@ -43,7 +43,7 @@ func (d *decoder) head(rec wire.Record, ev *event.Event) {
 	h := rec.Head()
 	*ev = event.Event{
 		Stamp: h.Stamp + d.offset, PID: d.pid, TID: uint64(rec.TID()), Pool: event.Pool(h.Pool), Device: int32(h.Device),
-		Module: -1, Used: event.Unknown, Total: event.Unknown, ProcessUsed: event.Unknown, DeviceUsed: event.Unknown,
+		Module: -1, Stack: h.Stack, Used: event.Unknown, Total: event.Unknown, ProcessUsed: event.Unknown, DeviceUsed: event.Unknown,
 	}
 	if h.Flags&wire.FlagShadow != 0 {
 		ev.Flags = event.Paused

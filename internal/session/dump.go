@@ -9,6 +9,7 @@ import (
 	"memscope/internal/dump/dbfile"
 	"memscope/internal/dump/render"
 	"memscope/internal/dump/spool"
+	"memscope/internal/dump/stacks"
 	"memscope/internal/event"
 	"memscope/internal/output"
 )
@@ -24,6 +25,7 @@ type dump struct {
 	project  *output.Project
 	file     *output.Log
 	spool    *spool.Writer // nil when there is none
+	stacks   *stacks.Table
 	renderer atomic.Pointer[render.Renderer]
 
 	told    bool      // that rows are missing
@@ -62,9 +64,12 @@ func (d *dump) open() {
 		return
 	}
 	d.spool = writer
-	opener := csvfile.Opener(d.project, nil)
+	if err := d.stacks.Create(reader.Root()); err != nil {
+		d.fail(err)
+	}
+	opener := csvfile.Opener(d.project, d.stacks, nil)
 	if cfg.Format == config.DB {
-		opener = dbfile.Opener(d.project)
+		opener = dbfile.Opener(d.project, d.stacks)
 	}
 	d.renderer.Store(render.New(reader, opener, render.Options{Log: d.log, Whole: cfg.Format == config.DB}))
 }
@@ -96,6 +101,9 @@ func (d *dump) append(ev *event.Event) {
 func (d *dump) flush(hurry bool) {
 	if d.spool == nil {
 		return
+	}
+	if err := d.stacks.Flush(); err != nil { // before the events that mean them
+		d.fail(err)
 	}
 	end, err := d.spool.Flush()
 	if err != nil {
@@ -144,7 +152,7 @@ func (d *dump) finish() {
 		if err := r.Finish(d.end); err != nil {
 			d.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d: %v.", d.pid, err))
 			_ = d.spool.Close()
-		} else if err := d.spool.Remove(); err != nil {
+		} else if err := d.spool.Remove(); err != nil { // and the stacks with it
 			d.log.Logf(config.Warning, "remove the spool: %v", err)
 		}
 		if r.Stats().Homeless > 0 {
@@ -152,6 +160,7 @@ func (d *dump) finish() {
 		}
 		d.spool = nil
 	}
+	_ = d.stacks.Close()
 	if d.missing > 0 {
 		d.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d: %d event(s) could not be stored and have no row.", d.pid, d.missing))
 	}

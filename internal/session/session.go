@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"memscope/internal/config"
+	"memscope/internal/symbol"
 	"memscope/internal/wire"
 )
 
@@ -35,6 +36,7 @@ type session struct {
 	listener *net.UnixListener
 	offset   int64 // from CLOCK_MONOTONIC to ns since the epoch
 	budget   *budget
+	symbols  *symbol.Symbolizer
 	talk     *talk
 	gauge    *gauge
 	launcher int  // process id; of the program itself when alone
@@ -55,7 +57,7 @@ type session struct {
 // Without control it is alone.
 func newSession(cfg *config.Config, options Options, listener *net.UnixListener, control io.Writer, launcher int) *session {
 	return &session{
-		cfg: cfg, options: options, listener: listener, offset: wallOffset(), budget: newBudget(), gauge: newGauge(), talk: newTalk(control), launcher: launcher,
+		cfg: cfg, options: options, listener: listener, offset: wallOffset(), budget: newBudget(), symbols: symbol.New(), gauge: newGauge(), talk: newTalk(control), launcher: launcher,
 		alone: control == nil, live: map[int]*client{}, changed: make(chan struct{}, 1),
 	}
 }

@@ -38,6 +38,10 @@ const (
 	TypeKernelNotice = C.MS_KERNEL_NOTICE
 	TypeKernelClosed = C.MS_KERNEL_CLOSED
 
+	TypeStack  = C.MS_STACK
+	TypeCode   = C.MS_CODE
+	TypeModule = C.MS_MODULE
+
 	TypeSnapshot = C.MS_SNAPSHOT
 	TypeOOM      = C.MS_OOM
 
@@ -106,6 +110,11 @@ const (
 )
 
 const (
+	NoPython  = C.MS_NO_PYTHON
+	NotPython = C.MS_NOT_PYTHON
+)
+
+const (
 	LogDebug = C.MS_LOG_DEBUG
 	LogInfo  = C.MS_LOG_INFO
 	LogWarn  = C.MS_LOG_WARN
@@ -157,6 +166,9 @@ type (
 	OOM          C.struct_ms_oom
 	Call         C.struct_ms_call
 	Access       C.struct_ms_access
+	Stack        C.struct_ms_stack
+	Code         C.struct_ms_code
+	Loaded       C.struct_ms_loaded
 	Hello        C.struct_ms_hello
 	Config       C.struct_ms_config
 	Welcome      C.struct_ms_welcome

@@ -53,6 +53,40 @@ func (r Record) Call() *Call { return (*Call)(r.p) }
 // Access is the record as an access. Only for TypeAtenAccess.
 func (r Record) Access() *Access { return (*Access)(r.p) }
 
+// Stack is the record as a stack. Only for TypeStack.
+func (r Record) Stack() *Stack { return (*Stack)(r.p) }
+
+// Code is the record as a function of Python. Only for TypeCode.
+func (r Record) Code() *Code { return (*Code)(r.p) }
+
+// Loaded is the record as a library. Only for TypeModule.
+func (r Record) Loaded() *Loaded { return (*Loaded)(r.p) }
+
+// Behind is what follows the fixed part of a TypeStack, TypeCode or TypeModule: as many bytes as the fixed part says. ok is
+// false when the record does not have them.
+func (r Record) Behind() (b []byte, ok bool) {
+	var begin uintptr
+	var size uint64
+	switch r.Type() {
+	case TypeStack:
+		s := r.Stack()
+		begin, size = unsafe.Sizeof(*s), 8*uint64(s.C_frames)
+		if s.Py_frames < NotPython {
+			size += 8 * uint64(s.Py_frames)
+		}
+	case TypeCode:
+		c := r.Code()
+		begin, size = unsafe.Sizeof(*c), uint64(c.File_length)+uint64(c.Function_length)
+	case TypeModule:
+		m := r.Loaded()
+		begin, size = unsafe.Sizeof(*m), uint64(m.Path_length)+uint64(m.Build_id_length)
+	}
+	if size > r.Size()-uint64(begin) {
+		return nil, false
+	}
+	return unsafe.Slice((*byte)(unsafe.Add(r.p, begin)), size), true
+}
+
 // TextBytes is the text behind Text, Snapshot or Access, a view into the ring.
 func (r Record) TextBytes() []byte {
 	length, begin := r.text()
@@ -79,6 +113,11 @@ func (r Record) Plausible() bool {
 	h := r.Head()
 	if h.Pool >= Pools || h.Device > DeviceCPU || h.Flags&^(FlagShadow|FlagCreate) != 0 || h.Stamp < 0 || h.Stamp >= lastStamp {
 		return false
+	}
+	switch r.Type() {
+	case TypeStack, TypeCode, TypeModule:
+		_, ok := r.Behind()
+		return ok
 	}
 	if typ := r.Type(); !hasText(typ) && typ != TypeSnapshot && typ != TypeAtenAccess {
 		return true
@@ -126,6 +165,12 @@ func leastSize(typ uint16) uint64 {
 		return uint64(unsafe.Sizeof(OOM{}))
 	case TypePyCall, TypePyReturn, TypePyOpen:
 		return uint64(unsafe.Sizeof(Call{}))
+	case TypeStack:
+		return uint64(unsafe.Sizeof(Stack{}))
+	case TypeCode:
+		return uint64(unsafe.Sizeof(Code{}))
+	case TypeModule:
+		return uint64(unsafe.Sizeof(Loaded{}))
 	case TypeAtenAccess:
 		return uint64(unsafe.Sizeof(Access{}))
 	}

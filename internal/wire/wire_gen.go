@@ -33,6 +33,10 @@ const (
 	TypeKernelNotice = 0x18
 	TypeKernelClosed = 0x19
 
+	TypeStack  = 0x28
+	TypeCode   = 0x29
+	TypeModule = 0x2a
+
 	TypeSnapshot = 0x32
 	TypeOOM      = 0x33
 
@@ -97,6 +101,11 @@ const (
 const (
 	FlagShadow = 0x1
 	FlagCreate = 0x2
+)
+
+const (
+	NoPython  = 0xffff
+	NotPython = 0xfffe
 )
 
 const (
@@ -235,6 +244,27 @@ type (
 		Size   uint64
 		Kind   uint32
 		Length uint32
+	}
+	Stack struct {
+		H         Head
+		C_frames  uint16
+		Py_frames uint16
+		Reserved  uint32
+	}
+	Code struct {
+		H               Head
+		Number          uint32
+		File_length     uint16
+		Function_length uint16
+	}
+	Loaded struct {
+		H               Head
+		Start           uint64
+		End             uint64
+		Bias            uint64
+		Number          uint32
+		Path_length     uint16
+		Build_id_length uint16
 	}
 	Hello struct {
 		Magic    uint32

@@ -53,6 +53,14 @@ MS_EXPORT void ms_leave(void);
 MS_EXPORT void *ms_reserve(enum ms_type type, enum ms_pool pool, uint16_t device, size_t bytes);
 MS_EXPORT void ms_publish(struct ms_head *record);
 
+/*
+ * The id of this thread's call stack, for ms_head.stack; 0: none. Innermost frames first, those of our libraries left out;
+ * at most so many of C and of Python, each up to MS_STACK_MOST, 0: not wanted. Call it between ms_enter and ms_leave, but not
+ * between ms_reserve and ms_publish. ms_reserve does that by itself, by the user's options.
+ */
+enum { MS_STACK_MOST = 1000 };
+MS_EXPORT uint32_t ms_stack(unsigned c_depth, unsigned py_depth);
+
 /* A whole struct ms_text record. NULL is the empty text; a text of more than MS_TEXT_MAX bytes is cut between characters. */
 MS_EXPORT void ms_put_text(enum ms_type type, uint16_t device, uint64_t value, const char *text);
 

@@ -1,7 +1,7 @@
 /*
  * connect.c - the handshake with the collector: hello, welcome, the ring's memory. design.md, sections 2 and 3.
  */
-#include "state.h"
+#include "stack.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -207,6 +207,7 @@ bool connect_collector(void)
     if (ok) {
         agent.generation++;
         know_thread();
+        forget_stacks();
         take_options(&welcome.config, agent.options, agent.options_length);
         read_visible_devices();
     }

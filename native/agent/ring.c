@@ -1,7 +1,7 @@
 /*
  * ring.c - the producer's side of the ring: reserve, publish, wait. design.md, section 3; layout in wire.h.
  */
-#include "state.h"
+#include "stack.h"
 
 #include <errno.h>
 
@@ -70,10 +70,8 @@ static bool wait_for_room(size_t bytes)
     return room;
 }
 
-void *ms_reserve(enum ms_type type, enum ms_pool pool, uint16_t device, size_t bytes)
+void *reserve(enum ms_type type, enum ms_pool pool, uint16_t device, size_t bytes)
 {
-    if (!device_wanted(device))
-        return NULL;
     struct ms_ring *ring = agent.ring;
     bytes = (bytes + MS_RECORD_ALIGN - 1) & ~(size_t)(MS_RECORD_ALIGN - 1);
     uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_RELAXED);
@@ -109,6 +107,43 @@ void *ms_reserve(enum ms_type type, enum ms_pool pool, uint16_t device, size_t b
      */
     bool normal = self.mode == MS_NORMAL && __atomic_load_n(&ring->tracing, __ATOMIC_ACQUIRE);
     h->flags = normal ? 0 : MS_F_SHADOW;
+    return h;
+}
+
+/* Rows of these have no call stack: what they say is not done by the code that they come from, or was said before. */
+static bool has_stack(enum ms_type type)
+{
+    switch (type) {
+    case MS_UNDO:
+    case MS_RANGE_END:
+    case MS_START_TRACE:
+    case MS_STOP_TRACE:
+    case MS_LOG:
+    case MS_LABEL_PUSH:
+    case MS_LABEL_POP:
+    case MS_LABEL_ADDRESS:
+    case MS_PY_NAME:
+    case MS_PY_CALL:
+    case MS_PY_RETURN:
+    case MS_PY_OPEN:
+    case MS_PY_STOP:
+        return false;
+    default:
+        return true;
+    }
+}
+
+void *ms_reserve(enum ms_type type, enum ms_pool pool, uint16_t device, size_t bytes)
+{
+    if (!device_wanted(device))
+        return NULL;
+    const unsigned c_depth = agent.config.c_stack_depth, py_depth = agent.config.py_stack_depth;
+    uint32_t stack = 0;
+    if (__builtin_expect((c_depth | py_depth) != 0, 0) && self.mode == MS_NORMAL && has_stack(type))
+        stack = ms_stack(c_depth, py_depth); /* before the reservation: it may have records of its own */
+    struct ms_head *h = reserve(type, pool, device, bytes);
+    if (h && stack)
+        h->stack = stack;
     return h;
 }
 

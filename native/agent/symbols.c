@@ -16,6 +16,7 @@ struct tables {
     const char *strings;
     const uint32_t *gnu_hash;
     const uint32_t *sysv_hash;
+    int kind; /* of the symbols that are of interest, STT_* */
 };
 
 /* ld.so relocates these pointers in place, but not those of the vdso. */
@@ -47,10 +48,10 @@ static bool read_tables(const struct dl_phdr_info *lib, struct tables *t)
 static bool defines(const struct tables *t, uint32_t index, const char *name)
 {
     const ElfW(Sym) *s = &t->symbols[index];
-    return s->st_shndx != SHN_UNDEF && (s->st_info & 0xf) == STT_FUNC && strcmp(t->strings + s->st_name, name) == 0;
+    return s->st_shndx != SHN_UNDEF && (s->st_info & 0xf) == t->kind && strcmp(t->strings + s->st_name, name) == 0;
 }
 
-/* The index of function `name`, 0 when the library does not define it. */
+/* The index of `name`, 0 when the library does not define it. */
 static uint32_t look_up(const struct tables *t, const char *name)
 {
     if (t->gnu_hash) {
@@ -90,6 +91,7 @@ static int visit(struct dl_phdr_info *lib, size_t size, void *arg)
     struct search *search = arg;
     struct tables t;
     bool readable = read_tables(lib, &t);
+    t.kind = search->data ? STT_OBJECT : STT_FUNC;
     uint32_t index = readable && search->inner ? look_up(&t, search->inner) : 0;
     if (index == 0 && search->after) {
         if (contains(lib, search->after))
@@ -120,12 +122,21 @@ void *search_libraries(struct search *search)
     return search->found;
 }
 
-void *find_symbol(const char *name, const void *after)
+static void *find_and_keep(struct search search)
 {
-    struct search search = {.name = name, .after = after};
     if (search_libraries(&search))
         keep_library(search.library);
     return search.found;
+}
+
+void *find_symbol(const char *name, const void *after)
+{
+    return find_and_keep((struct search){.name = name, .after = after});
+}
+
+void *find_data(const char *name)
+{
+    return find_and_keep((struct search){.name = name, .data = true});
 }
 
 void keep_library(const char *path)

@@ -9,9 +9,12 @@
 #ifndef MSMEMSCOPE_AGENT_SYMBOLS_H
 #define MSMEMSCOPE_AGENT_SYMBOLS_H
 
+#include <stdbool.h>
+
 struct search {
     const char *inner;   /* wanted of any library, before `name`; may be NULL */
-    const char *name;    /* of a function */
+    const char *name;    /* of a function, or a variable */
+    bool data;           /* a variable */
     const void *after;   /* an address: only libraries behind the one that has it count for `name`; NULL: all */
     const char *except;  /* libraries that define this are passed over; may be NULL */
     void *found;         /* its address */
@@ -29,6 +32,9 @@ void *open_library(const char *path, int mode);
 
 /* search_libraries for `name` behind `after`, and keep_library. */
 void *find_symbol(const char *name, const void *after);
+
+/* The same for a variable, in any library. */
+void *find_data(const char *name);
 
 /* How many libraries have been loaded in this process so far: while it stands still, a failed look-up stays failed. */
 unsigned long long library_loads(void);

@@ -81,6 +81,10 @@ enum ms_type {
     MS_KERNEL_NOTICE = 24, /* struct ms_text: what of kernels is not recorded and why; for the user */
     MS_KERNEL_CLOSED = 25, /* struct ms_text, empty: no MS_KERNEL_RUN follows before another MS_KERNEL_CLOCK */
 
+    MS_STACK = 40,  /* struct ms_stack: what an id in ms_head.stack means; before the first record that has it */
+    MS_CODE = 41,   /* struct ms_code: a Python function that stacks name; before the first of them */
+    MS_MODULE = 42, /* struct ms_loaded: a library that stacks name; before the first of them */
+
     MS_SNAPSHOT = 50, /* struct ms_snapshot */
     MS_OOM = 51,      /* struct ms_oom: the driver had no memory left */
 
@@ -235,6 +239,40 @@ struct ms_access {
     uint64_t size;
     uint32_t kind;   /* enum ms_access_kind */
     uint32_t length; /* bytes of text that follow this struct, no terminator */
+};
+
+/*
+ * A stack. Frames follow, innermost first, without those of our own: `c_frames` words of 64 bits, a return address | number of
+ * an ms_loaded << 48 (0: generated code); then `py_frames` pairs of 32 bits, the number of an ms_code and a line. The same
+ * definition may come twice.
+ */
+struct ms_stack {
+    struct ms_head h; /* `stack`: the id that is defined */
+    uint16_t c_frames;
+    uint16_t py_frames; /* or MS_NO_PYTHON, MS_NOT_PYTHON */
+    uint32_t reserved;
+};
+
+enum {
+    MS_NO_PYTHON = 0xffff,  /* the thread runs no Python */
+    MS_NOT_PYTHON = 0xfffe, /* frames of Python were not wanted */
+};
+
+struct ms_code {
+    struct ms_head h;
+    uint32_t number;
+    uint16_t file_length;     /* bytes of UTF-8 that follow this struct, no terminator */
+    uint16_t function_length; /* ... and follow that */
+};
+
+struct ms_loaded {
+    struct ms_head h;
+    uint64_t start; /* of its memory, and behind it */
+    uint64_t end;
+    uint64_t bias;            /* address in memory minus address in the file's program headers */
+    uint32_t number;          /* never used for another library */
+    uint16_t path_length;     /* bytes that follow this struct, no terminator */
+    uint16_t build_id_length; /* ... and follow that; 0: it has none */
 };
 
 enum ms_log_level { MS_LOG_DEBUG = 0, MS_LOG_INFO = 1, MS_LOG_WARN = 2, MS_LOG_ERROR = 3 };

@@ -121,17 +121,20 @@ static const char *attach(void *(*find)(const char *))
     return NULL;
 }
 
-void ms_py_attach(void *(*find)(const char *name))
+bool ms_py_attach(void *(*find)(const char *name))
 {
     static bool busy;
-    if (ms_python.this_thread || __atomic_exchange_n(&busy, true, __ATOMIC_ACQUIRE))
-        return;
+    if (ms_python.this_thread)
+        return true;
+    if (__atomic_exchange_n(&busy, true, __ATOMIC_ACQUIRE))
+        return false;
     void *this_thread = find("PyGILState_GetThisThreadState");
     if (this_thread) {
         ms_python.this_thread = (void *(*)(void))this_thread;
         __atomic_store_n(&problem, attach(find), __ATOMIC_RELEASE);
     }
     __atomic_store_n(&busy, false, __ATOMIC_RELEASE);
+    return this_thread != NULL;
 }
 
 const char *ms_py_problem(void)

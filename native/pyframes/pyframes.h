@@ -37,11 +37,11 @@ struct ms_py_text {
 };
 
 /*
- * Looks for an interpreter among the loaded libraries, once it has not found one yet; `find` answers the address of a
- * symbol or NULL. Call it before the first walk and when libraries have been loaded since; it does what `find` does (take
+ * Looks for an interpreter among the loaded libraries; `find` answers the address of a symbol or NULL. True when there is
+ * one, also when it cannot be read: then there is no need to call again. Call it before the first walk and when libraries have been loaded since; it does what `find` does (take
  * the loader's locks), so not from a place where that is no good.
  */
-void ms_py_attach(void *(*find)(const char *name));
+bool ms_py_attach(void *(*find)(const char *name));
 
 /*
  * The frames of this thread, innermost first, at most `most`. 0: it runs no Python, or none that can be read. Costs about

@@ -30,8 +30,8 @@ void collector_defaults(struct collector *c)
 {
     memset(c, 0, sizeof *c);
     c->ring_size = MS_RING_MIN_BYTES;
-    c->config = (struct ms_config){
-        .events = 7, .level = 1, .all_npu = 1, .cpu = 1, .log_level = MS_LOG_INFO, .launched = 1, .c_stack_depth = 50};
+    c->config =
+        (struct ms_config){.events = 7, .level = 1, .all_npu = 1, .cpu = 1, .log_level = MS_LOG_INFO, .launched = 1};
     c->tracing = 1;
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->changed, NULL);

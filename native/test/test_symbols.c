@@ -33,6 +33,8 @@ CASE(same_as_dlsym)
         CHECK(find_symbol(names[i], (void *)a_hook) != NULL);
     CHECK(find_symbol("a_hook", NULL) == (void *)a_hook);
     CHECK(find_symbol("fake", NULL) == NULL); /* data */
+    CHECK(find_data("fake") == &fake);
+    CHECK(find_data("a_hook") == NULL);
     CHECK(find_symbol("no_such_function", NULL) == NULL);
 }
 

@@ -15,6 +15,20 @@ var Columns = [...]string{
 	"Call Stack(Python)", "Call Stack(C)",
 }
 
+// Stacks knows the call stacks of a process.
+type Stacks interface {
+	// Columns are the two columns of a row that has Event.Stack id, in double quotes, or empty. Quotes within are not doubled.
+	Columns(id uint32) (python, c string)
+}
+
+// StackColumns are the columns of call stacks; s may be nil.
+func StackColumns(s Stacks, ev *event.Event) (python, c string) {
+	if s == nil || ev.Stack == 0 {
+		return "", ""
+	}
+	return s.Columns(ev.Stack)
+}
+
 // NA is what a column says that has nothing to say.
 const NA = "N/A"
 

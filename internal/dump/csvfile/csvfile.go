@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"memscope/internal/dump/cells"
 	"memscope/internal/dump/render"
 	"memscope/internal/event"
 	"memscope/internal/output"
@@ -23,6 +24,8 @@ type Writer struct {
 	name string
 	size int64 // bytes in the file, whole rows
 	buf  []byte
+
+	stacks cells.Stacks
 }
 
 // New begins a new file: its first line is the header. name is what Name answers.
@@ -35,7 +38,7 @@ func New(f *os.File, name string) *Writer {
 
 // Row: see render.Format.
 func (w *Writer) Row(ev *event.Event, id uint64) error {
-	w.buf = AppendRow(w.buf, ev, id)
+	w.buf = AppendRow(w.buf, ev, id, w.stacks)
 	if len(w.buf) < bufferBytes {
 		return nil
 	}
@@ -74,20 +77,23 @@ func (w *Writer) Finish() error { return nil }
 func (w *Writer) Close() error { return w.f.Close() }
 
 // Opener makes CSV files in a project directory. missing hears of a file that is to be continued but is shorter than it was
-// when its size was noted, as after a loss of power; it may be nil.
-func Opener(p *output.Project, missing func(name string, bytes int64)) render.Opener {
+// when its size was noted, as after a loss of power; it may be nil, as may stacks.
+func Opener(p *output.Project, stacks cells.Stacks, missing func(name string, bytes int64)) render.Opener {
 	return func(device int32, name string, size int64) (render.Format, error) {
 		if name == "" {
 			f, name, err := p.CreateDump(device, "csv")
 			if err != nil {
 				return nil, err
 			}
-			return New(f, name), nil
+			w := New(f, name)
+			w.stacks = stacks
+			return w, nil
 		}
 		w, lost, err := resume(p.Root, name, size)
 		if err != nil {
 			return nil, fmt.Errorf("cannot continue %s: %w", filepath.Join(p.Path, name), err)
 		}
+		w.stacks = stacks
 		if lost > 0 && missing != nil {
 			missing(name, lost)
 		}

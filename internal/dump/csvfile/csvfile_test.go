@@ -114,7 +114,7 @@ var golden = []struct {
 
 func TestGoldenRows(t *testing.T) {
 	for _, g := range golden {
-		if got := string(AppendRow(nil, &g.ev, g.id)); got != g.row+"\n" {
+		if got := string(AppendRow(nil, &g.ev, g.id, nil)); got != g.row+"\n" {
 			t.Errorf("%s:\n got %s\nwant %s", g.name, got, g.row)
 		}
 	}
@@ -200,7 +200,7 @@ func TestReader(t *testing.T) {
 func TestParseBlock(t *testing.T) {
 	for _, g := range golden {
 		var ev event.Event
-		row := AppendRow(nil, &g.ev, g.id)
+		row := AppendRow(nil, &g.ev, g.id, nil)
 		if got, want := ParseBlock(row, &ev), g.ev.Kind == event.Malloc || g.ev.Kind == event.Free; got != want {
 			t.Errorf("%s: %v", g.name, got)
 		} else if !got {
@@ -210,7 +210,7 @@ func TestParseBlock(t *testing.T) {
 		want := g.ev
 		want.Kind, ev.Kind = event.Free, event.Free
 		want.Flags, ev.Flags = event.Shadow, event.Shadow
-		if a, b := AppendRow(nil, &ev, 5), AppendRow(nil, &want, 5); !bytes.Equal(a, b) {
+		if a, b := AppendRow(nil, &ev, 5, nil), AppendRow(nil, &want, 5, nil); !bytes.Equal(a, b) {
 			t.Errorf("%s:\n got %s\nwant %s", g.name, a, b)
 		}
 	}
@@ -224,7 +224,7 @@ func TestParseBlock(t *testing.T) {
 func TestRowDoesNotAllocate(t *testing.T) {
 	b := make([]byte, 0, 1<<10)
 	for _, g := range golden {
-		if n := testing.AllocsPerRun(100, func() { b = AppendRow(b[:0], &g.ev, g.id) }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { b = AppendRow(b[:0], &g.ev, g.id, nil) }); n != 0 {
 			t.Errorf("%s: %v allocations", g.name, n)
 		}
 	}
@@ -283,7 +283,7 @@ func FuzzRow(f *testing.F) {
 			Addr: u, Size: n, Used: n, Total: -n, AllocID: u, Device: device, Page: event.Page(sub), Flags: event.Flags(pool),
 			ProcessUsed: n, DeviceUsed: n, Value: u,
 		}
-		row := AppendRow(nil, &ev, u)
+		row := AppendRow(nil, &ev, u, nil)
 		r := NewReader(bytes.NewReader(row))
 		if got, err := r.Next(); err != nil || !bytes.Equal(got, row) {
 			t.Fatalf("%q: %q, %v", row, got, err)
@@ -331,7 +331,7 @@ func BenchmarkAppendRow(b *testing.B) {
 	var id uint64
 	var buf []byte
 	for b.Loop() {
-		buf = AppendRow(buf[:0], &ev, id)
+		buf = AppendRow(buf[:0], &ev, id, nil)
 		id++
 	}
 }

@@ -46,7 +46,7 @@ func BenchmarkRender(b *testing.B) {
 	}
 	b.ReportAllocs()
 	b.ResetTimer()
-	if err := render.New(r, Opener(p, nil), render.Options{}).Finish(end); err != nil {
+	if err := render.New(r, Opener(p, nil, nil), render.Options{}).Finish(end); err != nil {
 		b.Fatal(err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 // Header is the first line of a dump, without its line end (contract 3.1).
 var Header = strings.Join(cells.Columns[:], ",")
 
-// AppendRow appends the row of ev, with its line end, to b. It allocates nothing but what b needs to grow.
-func AppendRow(b []byte, ev *event.Event, id uint64) []byte {
+// AppendRow appends the row of ev, with its line end, to b. stacks may be nil. It allocates nothing but what b needs to grow.
+func AppendRow(b []byte, ev *event.Event, id uint64, stacks cells.Stacks) []byte {
 	b = strconv.AppendUint(b, id, 10)
 	b = append(b, ',')
 	b = append(b, cells.Kind(ev)...)
@@ -44,7 +44,19 @@ func AppendRow(b []byte, ev *event.Event, id uint64) []byte {
 	} else {
 		b = b[:at]
 	}
-	return append(b, ",,\n"...) // no call stacks
+	python, c := cells.StackColumns(stacks, ev)
+	b = appendStack(append(b, ','), python)
+	b = appendStack(append(b, ','), c)
+	return append(b, '\n')
+}
+
+// appendStack appends a column that is in quotes already.
+func appendStack(b []byte, text string) []byte {
+	at := len(b)
+	if b = append(b, text...); strings.Count(text, `"`) > 2 {
+		b = closeQuotes(b[:len(b)-1], at)
+	}
+	return b
 }
 
 // closeQuotes ends the field that a quote at b[at] opened; quotes inside are doubled.

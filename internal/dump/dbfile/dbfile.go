@@ -39,6 +39,8 @@ type Writer struct {
 	bound  [len(cells.Columns)]string // texts that are bound, from the second transaction on
 	buf    []byte
 	json   []byte
+
+	stacks cells.Stacks
 }
 
 type row struct {
@@ -127,8 +129,9 @@ func (w *Writer) add(ev *event.Event, id uint64) error {
 	w.bindBuf(read.ColPtr)
 	w.json = read.AppendJSON(w.json[:0], cells.AppendAttr(w.buf[:0], ev))
 	w.insert.BindText(1+read.ColAttr, string(w.json))
-	w.bind(read.ColPython, "") // no call stacks
-	w.bind(read.ColC, "")
+	python, c := cells.StackColumns(w.stacks, ev)
+	w.bind(read.ColPython, python)
+	w.bind(read.ColC, c)
 	_, err := w.insert.Step()
 	return err
 }
@@ -180,8 +183,8 @@ func (w *Writer) Close() error {
 	return err
 }
 
-// Opener makes databases in a project directory. A name is that of a database to write anew.
-func Opener(p *output.Project) render.Opener {
+// Opener makes databases in a project directory. A name is that of a database to write anew. stacks may be nil.
+func Opener(p *output.Project, stacks cells.Stacks) render.Opener {
 	return func(device int32, name string, _ int64) (render.Format, error) {
 		dir, name, err := p.CreateDB(device, name)
 		if err != nil {
@@ -193,7 +196,7 @@ func Opener(p *output.Project) render.Opener {
 			dir.Close()
 			return nil, err
 		}
-		w.dir = dir
+		w.dir, w.stacks = dir, stacks
 		return w, nil
 	}
 }

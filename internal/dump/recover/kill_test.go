@@ -92,7 +92,7 @@ func collect(dir string) {
 	fail(err)
 	r, err := spool.Open(p.Root, spool.Dir)
 	fail(err)
-	n := render.New(r, csvfile.Opener(p, nil), render.Options{})
+	n := render.New(r, csvfile.Opener(p, nil, nil), render.Options{})
 	pause, _ := time.ParseDuration(os.Getenv("RECOVER_TEST_PAUSE"))
 	limit, _ := strconv.ParseUint(os.Getenv("RECOVER_TEST_EVENTS"), 10, 64)
 	type flush struct {
@@ -284,7 +284,7 @@ func look(t *testing.T, dir string, closed bool) (n, shadows, unowned uint64) {
 			} else {
 				ev.Owner = owner(&ev)
 			}
-			if want := csvfile.AppendRow(nil, &ev, uint64(i)); !bytes.Equal(want, row) {
+			if want := csvfile.AppendRow(nil, &ev, uint64(i), nil); !bytes.Equal(want, row) {
 				t.Fatalf("%s: row\n%s, want\n%s", name, row, want)
 			}
 			if i != int64(seq)-1 {

@@ -17,8 +17,10 @@ import (
 	"memscope/internal/dump/dbfile"
 	"memscope/internal/dump/render"
 	"memscope/internal/dump/spool"
+	"memscope/internal/dump/stacks"
 	"memscope/internal/event"
 	"memscope/internal/output"
+	"memscope/internal/symbol"
 )
 
 // Options of Recover.
@@ -177,9 +179,15 @@ func one(done *Project, opt Options) error {
 		done.Closed = len(alive)
 		return nil
 	}
-	opener := csvfile.Opener(project, func(name string, bytes int64) { done.Missing[name] = bytes })
+	table, err := stacks.Open(r.Root(), symbol.New())
+	if err != nil {
+		r.Close()
+		return fmt.Errorf("the dump in %s is not complete: %w", done.Path, err)
+	}
+	defer table.Close()
+	opener := csvfile.Opener(project, table, func(name string, bytes int64) { done.Missing[name] = bytes })
 	if r.Meta().DB {
-		opener = dbfile.Opener(project)
+		opener = dbfile.Opener(project, table)
 	}
 	n := render.New(r, opener, render.Options{Log: opt.Log, Closing: closing, Existing: existing, Force: opt.Force, Whole: r.Meta().DB})
 	err = n.Finish(spool.End)

@@ -39,7 +39,7 @@ func start(t *testing.T, dir string) *run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &run{project: p, spool: w, render: render.New(r, csvfile.Opener(p, nil), render.Options{}), next: 1}
+	return &run{project: p, spool: w, render: render.New(r, csvfile.Opener(p, nil, nil), render.Options{}), next: 1}
 }
 
 // feed appends n events, a flush after each hundred; it goes on when the spool stops.

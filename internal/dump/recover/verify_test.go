@@ -53,7 +53,7 @@ func died(t *testing.T, segment int64) (project string, n uint64) {
 	}
 	image := filepath.Join(t.TempDir(), filepath.Base(p.Path))
 	closing := func([]string, int64, func(*event.Event) error) error { return os.CopyFS(image, os.DirFS(p.Path)) } // here it dies
-	if err := render.New(r, csvfile.Opener(p, nil), render.Options{Closing: closing}).Finish(rows); err != nil {
+	if err := render.New(r, csvfile.Opener(p, nil, nil), render.Options{Closing: closing}).Finish(rows); err != nil {
 		t.Fatal(err)
 	}
 	return image, events

@@ -1,0 +1,15 @@
+/*
+ * stack.h - call stacks, within the agent. agent.h has ms_stack.
+ */
+#ifndef MSMEMSCOPE_AGENT_STACK_H
+#define MSMEMSCOPE_AGENT_STACK_H
+
+#include "state.h"
+
+/* A new client: every id, number and line in the log is to be said again. Before the first event of it. */
+void forget_stacks(void);
+
+/* ring.c: ms_reserve without a stack. */
+void *reserve(enum ms_type type, enum ms_pool pool, uint16_t device, size_t bytes);
+
+#endif
