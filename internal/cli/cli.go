@@ -46,6 +46,8 @@ func (p *Program) Main(words []string) int {
 	switch req.action {
 	case showHelp:
 		return p.print(help())
+	case showCompletion:
+		return p.print(completion(req.text))
 	case showVersion:
 		return p.print(fmt.Sprintf("msmemscope %s\n", version))
 	case askDump:

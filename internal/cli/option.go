@@ -100,6 +100,9 @@ var options = []*option{
 		"the same as --log-level=error"}},
 	{name: "help", short: 'h', group: general, set: (*parser).setHelp, help: []string{
 		"show this text"}},
+	{name: "completion", arg: "SHELL", group: general, set: (*parser).setCompletion, help: []string{
+		"print a script that completes our options in bash, zsh",
+		"or fish: source <(msmemscope --completion=bash)"}},
 	{name: "version", short: 'V', group: general, set: (*parser).setVersion, help: []string{
 		"show name and version"}},
 

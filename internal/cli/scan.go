@@ -21,6 +21,7 @@ const (
 	askDump
 	showHelp
 	showVersion
+	showCompletion
 )
 
 // maxValue is the length in bytes that a value may have.
@@ -32,6 +33,7 @@ type request struct {
 	config  config.Config // derived; for run and compareDumps
 	program []string      // for run: the program and its arguments, untouched and in order; for askDump: the words after dump
 	inputs  []string      // for compareDumps
+	text    string        // for showCompletion: the shell
 	notices []string      // lines for the user, without prefix
 }
 

@@ -214,3 +214,11 @@ func (q *question) usage(fs *flag.FlagSet) string {
 	})
 	return s.String()
 }
+
+// Names are the words of the questions.
+func Names() (out []string) {
+	for _, q := range questions {
+		out = append(out, q.name)
+	}
+	return out
+}
