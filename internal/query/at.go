@@ -10,21 +10,21 @@ var atQuestion = &question{
 	name: "at", args: "TIMESTAMP FILE...", common: byDevice | byPool,
 	summary: "who held memory at a moment: by component, then as a tree of owners",
 	help: `
-Counted are the blocks that were allocated at or before TIMESTAMP (ns) and not freed by then. HAL is everything that the
-process took from the driver, what the framework pools reserve included (owner CANN@APP); the blocks of a pool such as PTA
-lie within those segments, so the two must never be added.`,
+TIMESTAMP is a time in ns, or +10s: ten seconds after the first row. Counted are the blocks that were allocated at or before
+it and not freed by then. HAL is everything that the process took from the driver, what the framework pools reserve included
+(owner CANN@APP); the blocks of a pool such as PTA lie within those segments, so the two must never be added.`,
 	setup: func(*flag.FlagSet) func(*env, []string) (result, error) {
 		return func(e *env, args []string) (result, error) {
 			if len(args) < 2 {
 				return nil, usagef("a timestamp and a file are expected")
 			}
-			at, err := stamp(args[0])
+			at, err := parseInstant(args[0])
 			if err != nil {
 				return nil, usagef("%v", err)
 			}
 			var m *moment
-			err = e.scan(args[1:], trackerWants|read.Used, func() visitor {
-				m = &moment{tracker: newTracker(e), at: at}
+			err = e.scanSpan(args[1:], trackerWants|read.Used, func(first, last int64) visitor {
+				m = &moment{tracker: newTracker(e), at: at.at(first, last)}
 				return m.visit
 			})
 			if err != nil {

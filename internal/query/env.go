@@ -23,7 +23,9 @@ type env struct {
 	devices []int32 // nil: all
 	pid     int64   // -1: all
 	pools   []event.Pool
-	since   int64 // ns
+	sinceAt instant
+	untilAt instant
+	since   int64 // sinceAt, ns, once a scan has begun
 	until   int64
 
 	files   []string
@@ -38,7 +40,7 @@ func (e *env) note(format string, args ...any) {
 
 // shared registers the options that several questions have.
 func (q *question) shared(fs *flag.FlagSet, e *env) {
-	e.pid, e.since, e.until = -1, math.MinInt64, math.MaxInt64
+	e.pid, e.sinceAt.ns, e.untilAt.ns = -1, math.MinInt64, math.MaxInt64
 	fs.BoolVar(&e.json, "json", false, "print the answer as JSON; sizes in bytes, times in ns")
 	fs.BoolVar(&e.foreign, "allow-foreign-files", false, "read files that belong to others or that others can change")
 	fs.StringVar(&e.table, "table", "", "`name` of the table in a database, when it is neither memscope_dump nor leaks_dump")
@@ -56,17 +58,9 @@ func (q *question) shared(fs *flag.FlagSet, e *env) {
 		fs.Func("pool", "only this `pool`: HAL, PTA, PTA_WORKSPACE, ATB, MINDSPORE, HOST, or all; several with commas", func(s string) error { return e.setPools(s) })
 	}
 	if q.common&byTime != 0 {
-		fs.Func("since", "only what happens at or after this `time`, ns", func(s string) (err error) { e.since, err = stamp(s); return err })
-		fs.Func("until", "only what happens at or before this `time`, ns", func(s string) (err error) { e.until, err = stamp(s); return err })
+		fs.Func("since", "only what happens at or after this `time`: "+timeForms, func(s string) (err error) { e.sinceAt, err = parseInstant(s); return err })
+		fs.Func("until", "only what happens at or before this `time`", func(s string) (err error) { e.untilAt, err = parseInstant(s); return err })
 	}
-}
-
-func stamp(s string) (int64, error) {
-	v, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || v < 0 {
-		return 0, fmt.Errorf("%q is no time in ns", s)
-	}
-	return v, nil
 }
 
 // tokens splits a list at commas, the full-width one too.
@@ -208,6 +202,7 @@ func (e *env) scanInputs(inputs []*input, want read.Want, begin func(first, last
 	}
 }
 
+// span settles --since and --until, and tells from when to when the rows between them are.
 func (e *env) span(inputs []*input) (first, last int64, err error) {
 	first, last = math.MaxInt64, 0
 	for _, in := range inputs {
@@ -219,6 +214,7 @@ func (e *env) span(inputs []*input) (first, last int64, err error) {
 			first, last = min(first, a), max(last, b)
 		}
 	}
+	e.since, e.until = e.sinceAt.at(first, last), e.untilAt.at(first, last)
 	return max(first, e.since), min(last, e.until), nil
 }
 
@@ -229,6 +225,9 @@ func (e *env) scanAsItIs(args []string, want read.Want, visit visitor) error {
 		return err
 	}
 	defer closeInputs(inputs)
+	if _, _, err := e.span(inputs); err != nil {
+		return err
+	}
 	return e.pass(inputs, read.Options{Want: want}, visit)
 }
 

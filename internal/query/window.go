@@ -12,7 +12,7 @@ var windowQuestion = &question{
 	name: "window", args: "START END FILE...", common: byDevice | byPool,
 	summary: "what came and went between two moments, and who grew",
 	help: `
-START and END are times in ns, both inclusive. Live at START are the blocks allocated before it and not freed before it;
+START and END are times in ns, both inclusive, or +10s: ten seconds after the first row. Live at START are the blocks allocated before it and not freed before it;
 net is what was allocated within the window less what was freed within it.`,
 	setup: func(fs *flag.FlagSet) func(*env, []string) (result, error) {
 		top := fs.Int("top", 10, "components to list")
@@ -20,24 +20,24 @@ net is what was allocated within the window less what was freed within it.`,
 			if len(args) < 3 {
 				return nil, usagef("two timestamps and a file are expected")
 			}
-			start, err := stamp(args[0])
+			start, err := parseInstant(args[0])
 			if err != nil {
 				return nil, usagef("%v", err)
 			}
-			end, err := stamp(args[1])
-			switch {
-			case err != nil:
+			end, err := parseInstant(args[1])
+			if err != nil {
 				return nil, usagef("%v", err)
-			case end < start:
-				return nil, usagef("END lies before START")
 			}
 			var q *window
-			err = e.scan(args[2:], trackerWants, func() visitor {
-				q = &window{tracker: newTracker(e), start: start, end: end}
+			err = e.scanSpan(args[2:], trackerWants, func(first, last int64) visitor {
+				q = &window{tracker: newTracker(e), start: start.at(first, last), end: end.at(first, last)}
 				return q.visit
 			})
-			if err != nil {
+			switch {
+			case err != nil:
 				return nil, err
+			case q.end < q.start:
+				return nil, usagef("END lies before START")
 			}
 			return q.result(*top), nil
 		}
