@@ -2,10 +2,12 @@ package smoke
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/csv"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -59,12 +61,36 @@ func readProject(t testing.TB, dir string) []*dump {
 				ids[r.id] = true
 			}
 		}
+		if info, err := os.Stat(path); err == nil && info.Size() < 100<<10 {
+			checkConvert(t, path)
+		}
 		dumps = append(dumps, d)
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "*spool*")); len(left) > 0 {
 		t.Errorf("%s is left over", left)
 	}
 	return dumps
+}
+
+// checkConvert turns a dump into a database and back: not a byte may change. What makes dumps of many kinds makes small
+// ones; the big ones have the same rows many times over.
+func checkConvert(t testing.TB, path string) {
+	t.Helper()
+	dir := t.TempDir()
+	db, back := filepath.Join(dir, "memscope_dump_1.db"), filepath.Join(dir, "memscope_dump_1.csv")
+	for _, words := range [][]string{{path, "--output", db}, {db, "--output", back}} {
+		if out, err := exec.Command(tool, append([]string{"dump", "convert"}, words...)...).CombinedOutput(); err != nil {
+			t.Errorf("convert %v: %v: %s", words, err, out)
+			return
+		}
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after, err := os.ReadFile(back); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("%s is not the same after csv to db to csv (%v)", path, err)
+	}
 }
 
 func readDump(path string) (*dump, error) {
