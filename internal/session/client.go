@@ -81,7 +81,7 @@ type client struct {
 func newClient(s *session, proc *process, pid uint64, ring *wire.Ring) *client {
 	c := &client{
 		session: s, proc: proc, pid: pid, name: proc.name(), tasks: pid == uint64(proc.pid), ring: ring,
-		reader: wire.NewReader(ring), decoder: newDecoder(s.offset, pid), kernels: newKernels(), begun: time.Now(), done: make(chan struct{}),
+		reader: wire.NewReader(ring), decoder: newDecoder(s.offset, pid), kernels: newKernels(s.kernels), begun: time.Now(), done: make(chan struct{}),
 		asks: make(chan func()), wake: time.NewTimer(0),
 	}
 	c.dump = dump{session: s, cfg: &c.cfg, log: &c.log, pid: pid, start: monotonic() + s.offset, stacks: stacks.New(s.symbols)}

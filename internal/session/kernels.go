@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"memscope/internal/event"
@@ -26,8 +27,8 @@ const (
 
 // kernels finds out which launch a task on a card is, and when the card's counter showed a number. It belongs to one client.
 type kernels struct {
-	names    map[uint64]string
-	clocks   map[uint16]cardClock
+	names    *kernelNames
+	clocks   map[uint16]*cardClock
 	runs     []cardRun // from first
 	first    int
 	jumbled  bool // runs are not in the order of their stamps: several cards
@@ -42,11 +43,61 @@ type kernels struct {
 	ev     event.Event
 }
 
-// cardClock is a reading of a card's counter.
+// kernelNames are the names of kernels by their ids. An id follows from the name alone, so all processes of a session share them: a
+// forked child goes on with ids that its parent was given.
+type kernelNames struct {
+	mu    sync.Mutex
+	names map[uint64]string
+}
+
+func newKernelNames() *kernelNames { return &kernelNames{names: map[uint64]string{}} }
+
+func (n *kernelNames) add(id uint64, name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, known := n.names[id]; known || len(n.names) < mostKernelNames {
+		n.names[id] = name
+	}
+}
+
+func (n *kernelNames) of(id uint64) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if name, ok := n.names[id]; ok {
+		return name
+	}
+	return "N/A"
+}
+
+// cardClock is the newest reading of a card's counter, and how fast it counts: as the driver says, and once there are readings that are
+// baseline apart, as measured between the first and the newest. The crystals of card and host differ by some millionths.
 type cardClock struct {
-	count     uint64
-	when      int64 // CLOCK_MONOTONIC ns
-	frequency int64 // kHz
+	first, newest reading
+	tick          float64 // ns of one count
+}
+
+type reading struct {
+	count uint64
+	when  int64 // CLOCK_MONOTONIC ns
+}
+
+const (
+	baseline     = int64(200 * time.Millisecond)
+	mostDeviance = 0.01 // of the measured from what the driver says; more is damage
+)
+
+// read takes a new reading; kHz is what the driver says.
+func (c *cardClock) read(r reading, kHz uint64) {
+	said := 1e6 / float64(kHz)
+	if c.tick == 0 {
+		c.first, c.tick = r, said
+	}
+	c.newest = r
+	if span := r.when - c.first.when; span >= baseline {
+		if tick := float64(span) / float64(int64(r.count-c.first.count)); math.Abs(tick/said-1) <= mostDeviance {
+			c.tick = tick
+		}
+	}
 }
 
 // task is how a card names what runs; launches of several streams share one where the card does not name the stream.
@@ -77,9 +128,9 @@ type early struct {
 	begin, end int64
 }
 
-func newKernels() *kernels {
+func newKernels(names *kernelNames) *kernels {
 	return &kernels{
-		names: map[uint64]string{}, clocks: map[uint16]cardClock{}, launches: map[task][]launch{}, early: map[task]early{},
+		names: names, clocks: map[uint16]*cardClock{}, launches: map[task][]launch{}, early: map[task]early{},
 		taken: -1,
 	}
 }
@@ -88,10 +139,7 @@ func newKernels() *kernels {
 func (k *kernels) arrive(rec wire.Record) bool {
 	switch rec.Type() {
 	case wire.TypeKernelName:
-		id := rec.Text().Value
-		if _, known := k.names[id]; known || len(k.names) < mostKernelNames {
-			k.names[id] = string(rec.TextBytes())
-		}
+		k.names.add(rec.Text().Value, string(rec.TextBytes()))
 	case wire.TypeKernelClosed:
 		k.open = false
 	case wire.TypeKernelClock:
@@ -99,7 +147,10 @@ func (k *kernels) arrive(rec wire.Record) bool {
 		c := *rec.KernelClock() // a copy, which the target cannot change
 		const mostFrequency = 1 << 30
 		if c.Frequency > 0 && c.Frequency < mostFrequency && c.When >= 0 && c.When < math.MaxInt64/4 {
-			k.clocks[c.H.Device] = cardClock{c.Count, c.When, int64(c.Frequency)}
+			if k.clocks[c.H.Device] == nil {
+				k.clocks[c.H.Device] = &cardClock{}
+			}
+			k.clocks[c.H.Device].read(reading{c.Count, c.When}, c.Frequency)
 		}
 	case wire.TypeKernelRun:
 		r := *rec.KernelRun()
@@ -126,10 +177,9 @@ func (k *kernels) steer(typ uint16) {
 }
 
 // at is when the counter showed count.
-func (c cardClock) at(count uint64) int64 {
-	ticks := int64(count - c.count)
-	ms := max(-1<<41, min(ticks/c.frequency, 1<<41)) // damage does not overflow
-	return c.when + ms*1e6 + ticks%c.frequency*1e6/c.frequency
+func (c *cardClock) at(count uint64) int64 {
+	const most = 1 << 61 // damage does not overflow
+	return c.newest.when + int64(max(-most, min(float64(int64(count-c.newest.count))*c.tick, most)))
 }
 
 func (k *kernels) insert(r cardRun) {
@@ -162,10 +212,7 @@ func (k *kernels) until(stamp int64, row func(*event.Event)) {
 func (k *kernels) launched(rec wire.Record, ev *event.Event, row func(*event.Event)) {
 	r := rec.KernelLaunch()
 	id := task{r.H.Device, uint16(r.Task)}
-	l := launch{name: k.names[r.Name], value: event.Task(r.Stream, uint32(id.id))}
-	if l.name == "" {
-		l.name = "N/A"
-	}
+	l := launch{name: k.names.of(r.Name), value: event.Task(r.Stream, uint32(id.id))}
 	ev.Kind, ev.Sub, ev.Name, ev.Value = event.KernelLaunch, event.Launched, l.name, l.value
 	row(ev)
 	if _, listening := k.clocks[id.device]; !listening || ev.Flags&event.Paused != 0 {

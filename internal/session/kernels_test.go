@@ -29,7 +29,7 @@ func newKernelBench(t *testing.T) *kernelBench {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { ring.Close() })
-	return &kernelBench{t: t, p: &wiretest.Producer{Ring: ring}, r: wire.NewReader(ring), k: newKernels()}
+	return &kernelBench{t: t, p: &wiretest.Producer{Ring: ring}, r: wire.NewReader(ring), k: newKernels(newKernelNames())}
 }
 
 // put publishes a record with a stamp, and returns it as the client sees it.
@@ -204,20 +204,41 @@ func TestKernelSilence(t *testing.T) {
 
 func TestCardClock(t *testing.T) {
 	for _, c := range []struct {
-		clock cardClock
+		at    reading
+		kHz   uint64
 		count uint64
 		want  int64
 	}{
-		{cardClock{1000, 5000, 50_000}, 1001, 5020}, // 50 MHz
-		{cardClock{1000, 5000, 50_000}, 999, 4980},
-		{cardClock{1000, 5000, 48_000}, 1000 + 48_000_000, 5000 + 1e9},
-		{cardClock{1000, 5000, 48_000}, 1000 + 7, 5000 + 145},
-		{cardClock{1 << 40, 5000, 1_000_000}, 1<<40 + 86_400_000_000_000, 5000 + 86_400_000_000_000}, // a day
-		{cardClock{math.MaxUint64, 5000, 1_000_000}, 9, 5010},                                        // the counter comes round
+		{reading{1000, 5000}, 50_000, 1001, 5020}, // 50 MHz
+		{reading{1000, 5000}, 50_000, 999, 4980},
+		{reading{1000, 5000}, 48_000, 1000 + 48_000_000, 5000 + 1e9},
+		{reading{1000, 5000}, 48_000, 1000 + 7, 5000 + 145},
+		{reading{1 << 40, 5000}, 1_000_000, 1<<40 + 86_400_000_000_000, 5000 + 86_400_000_000_000}, // a day
+		{reading{math.MaxUint64, 5000}, 1_000_000, 9, 5010},                                        // the counter comes round
 	} {
-		if got := c.clock.at(c.count); got != c.want {
-			t.Errorf("%+v at %d: %d, want %d", c.clock, c.count, got, c.want)
+		var clock cardClock
+		clock.read(c.at, c.kHz)
+		if got := clock.at(c.count); got != c.want {
+			t.Errorf("%+v, %d kHz at %d: %d, want %d", c.at, c.kHz, c.count, got, c.want)
 		}
+	}
+}
+
+// A counter that runs fast is measured; a reading that cannot be right changes no more than where the count begins.
+func TestCardClockDrift(t *testing.T) {
+	var clock cardClock
+	count := func(ns int64) uint64 { return 7_000 + uint64(ns/20+ns/20/10_000) } // 50 MHz, 100 millionths fast
+	for ns := int64(0); ns <= 3e9; ns += 1e8 {
+		clock.read(reading{count(ns), ns}, 50_000)
+		if ahead := clock.at(count(ns+1e8)) - (ns + 1e8); ns >= baseline && max(ahead, -ahead) > 50 {
+			t.Fatalf("%d ns wrong 100 ms after %d", ahead, ns)
+		}
+	}
+	tick := clock.tick
+	clock.read(reading{count(3e9) / 2, 4e9}, 50_000)
+	clock.read(reading{7_000, 4e9}, 50_000)
+	if clock.tick != tick {
+		t.Errorf("a tick of %v became %v", tick, clock.tick)
 	}
 }
 
@@ -241,8 +262,8 @@ func TestKernelDamage(t *testing.T) {
 
 // Launches whose cards never tell do not fill the memory, nor do tasks of nobody or made-up names.
 func TestKernelBounds(t *testing.T) {
-	k := newKernels()
-	k.clocks[0] = cardClock{frequency: 1000}
+	k := newKernels(newKernelNames())
+	k.clocks[0] = &cardClock{tick: 1}
 	b := newKernelBench(t)
 	b.k = k
 	var ev event.Event
@@ -263,8 +284,8 @@ func TestKernelBounds(t *testing.T) {
 	for i := range uint64(mostKernelNames + 10) {
 		b.name(i, "x")
 	}
-	if len(k.names) > mostKernelNames {
-		t.Errorf("%d names", len(k.names))
+	if len(k.names.names) > mostKernelNames {
+		t.Errorf("%d names", len(k.names.names))
 	}
 }
 
@@ -298,7 +319,7 @@ func TestKernelOrder(t *testing.T) {
 
 func TestKernelHorizon(t *testing.T) {
 	const s = int64(1e9)
-	k := newKernels()
+	k := newKernels(newKernelNames())
 	if got := k.horizon(9*s, 0, 0); got != 9*s {
 		t.Errorf("closed: %d", got)
 	}

@@ -36,6 +36,7 @@ type session struct {
 	listener *net.UnixListener
 	offset   int64 // from CLOCK_MONOTONIC to ns since the epoch
 	budget   *budget
+	kernels  *kernelNames
 	symbols  *symbol.Symbolizer
 	talk     *talk
 	gauge    *gauge
@@ -57,7 +58,7 @@ type session struct {
 // Without control it is alone.
 func newSession(cfg *config.Config, options Options, listener *net.UnixListener, control io.Writer, launcher int) *session {
 	return &session{
-		cfg: cfg, options: options, listener: listener, offset: wallOffset(), budget: newBudget(), symbols: symbol.New(), gauge: newGauge(), talk: newTalk(control), launcher: launcher,
+		cfg: cfg, options: options, listener: listener, offset: wallOffset(), budget: newBudget(), kernels: newKernelNames(), symbols: symbol.New(), gauge: newGauge(), talk: newTalk(control), launcher: launcher,
 		alone: control == nil, live: map[int]*client{}, changed: make(chan struct{}, 1),
 	}
 }

@@ -2,7 +2,7 @@
  * kernels - launches kernels and tells what it did.
  *
  * usage: kernels ways [ROUNDS]         through each of the ten functions, on two cards, each waited for
- *        kernels streams [COUNT]       COUNT launches, alternately to two streams of card 0, waited for at the end
+ *        kernels streams [COUNT [N]]   COUNT launches to N streams, 1 or 2, of card 0 in turn, waited for at the end
  *        kernels threads [COUNT]       four threads, each with a stream and COUNT launches, begin at the same moment
  *        kernels pause                 between ms_stop and ms_start of the tool as well, found by name
  *        kernels finalize              twice, with aclFinalize between
@@ -10,7 +10,7 @@
  *        kernels fork                  in the parent, then in a child, then in the parent
  *        kernels loop COUNT NS         for each of COUNT: allocation, launch of every tenth, free; each call takes NS more
  *
- * For each launch a line: name, card, stream, task, thread, then times in ns since the epoch: before the call, after it,
+ * For each launch a line: name, card, stream, task, process, thread, then times in ns since the epoch: before the call, after it,
  * and when it was known to be done; then what the kernel takes. `loop` prints the ns that it took.
  */
 #define _GNU_SOURCE
@@ -51,8 +51,8 @@ struct line {
 
 static void tell(const struct line *l)
 {
-    printf("%s|%d|%d|%u|%d|%lld|%lld|%lld|%lld\n", kinds[l->kind].name, l->card, l->stream, l->task & 0xffff, l->tid,
-           l->before, l->after, l->done, kinds[l->kind].ns);
+    printf("%s|%d|%d|%u|%d|%d|%lld|%lld|%lld|%lld\n", kinds[l->kind].name, l->card, l->stream, l->task & 0xffff,
+           getpid(), l->tid, l->before, l->after, l->done, kinds[l->kind].ns);
 }
 
 static void check(const char *what, int error)
@@ -124,6 +124,7 @@ static void ways(uint64_t rounds, int cards)
     }
 }
 
+/* streams: 1 or 2 */
 static void many(uint64_t count, int streams)
 {
     void *stream[2], *f = function(NOTHING);
@@ -217,7 +218,7 @@ int main(int argc, char **argv)
     if (strcmp(what, "ways") == 0) {
         ways(argument(argc, argv, 2, 1), 2);
     } else if (strcmp(what, "streams") == 0) {
-        many(argument(argc, argv, 2, 1000), 2);
+        many(argument(argc, argv, 2, 1000), argument(argc, argv, 3, 2) == 1 ? 1 : 2);
     } else if (strcmp(what, "threads") == 0) {
         threads(argument(argc, argv, 2, 1000));
     } else if (strcmp(what, "pause") == 0) {

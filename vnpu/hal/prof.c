@@ -14,6 +14,7 @@
 #include "config.h"
 #include "task.h"
 
+enum { LATENCY_NS = 2000 }; /* from the submission of a task to its start on an idle card */
 enum { MOST_EVENTS = 1 << 20, SQE_AICORE = 0, FUNC_BEGIN = 0, FUNC_END = 1, MAGIC = 0x6bd3 };
 
 struct event {
@@ -94,17 +95,25 @@ static struct event pop(struct channel *c)
     return first;
 }
 
-VNPU_API void vnpu_task(uint32_t device, uint16_t stream, uint16_t task, int64_t start, int64_t end)
+static int64_t begins(int64_t earliest)
+{
+    int64_t soonest = host_ns() + LATENCY_NS;
+    return soonest > earliest ? soonest : earliest;
+}
+
+VNPU_API int64_t vnpu_task(uint32_t device, uint16_t stream, uint16_t task, int64_t earliest, int64_t duration)
 {
     struct channel *c = &channels[device];
     if (!__atomic_load_n(&c->started, __ATOMIC_RELAXED))
-        return;
-    acquire();
+        return begins(earliest) + duration;
+    acquire(); /* before the clock is read: whoever reads the channel later misses nothing that is past */
+    int64_t start = begins(earliest), end = start + duration;
     if (c->started) {
         push(c, (struct event){.time = start, .stream = stream, .task = task});
         push(c, (struct event){.time = end, .stream = stream, .task = task, .end = true});
     }
     release();
+    return end;
 }
 
 VNPU_API int vnpu_stream_expand(void)

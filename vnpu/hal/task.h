@@ -4,8 +4,10 @@
 
 #include <stdint.h>
 
-/* The card runs a task from `start` to `end`, CLOCK_MONOTONIC ns, both not yet past. */
-void vnpu_task(uint32_t device, uint16_t stream, uint16_t task, int64_t start, int64_t end);
+/*
+ * The card runs a task for `duration` ns, as soon as it can but not before `earliest` (CLOCK_MONOTONIC ns). Returns when it ends.
+ */
+int64_t vnpu_task(uint32_t device, uint16_t stream, uint16_t task, int64_t earliest, int64_t duration);
 
 /* Whether stream ids have 15 bits (VNPU_STREAM_EXPAND). */
 int vnpu_stream_expand(void);

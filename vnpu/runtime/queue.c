@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 
-enum { LATENCY_NS = 2000 }; /* from the submission of a task to its start on an idle card */
+#include "../hal/task.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -44,15 +44,14 @@ uint32_t queue_take(struct queue *queue)
     return number;
 }
 
-void queue_run(struct queue *queue, uint32_t number, int64_t duration, int64_t *start, int64_t *end)
+int64_t queue_run(struct queue *queue, uint32_t number, uint32_t card, int32_t stream, int64_t duration)
 {
     acquire();
-    int64_t earliest = host_now() + LATENCY_NS;
-    *start = queue->busy > earliest ? queue->busy : earliest;
-    *end = *start + duration;
-    queue->busy = *end;
-    queue->ends[number % QUEUE_DEPTH] = *end;
+    int64_t end = vnpu_task(card, (uint16_t)stream, (uint16_t)number, queue->busy, duration);
+    queue->busy = end;
+    queue->ends[number % QUEUE_DEPTH] = end;
     release();
+    return end;
 }
 
 void queue_delay(struct queue *queue, int64_t time)

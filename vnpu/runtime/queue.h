@@ -25,8 +25,8 @@ static inline int64_t host_now(void)
 
 /* Returns the number of a new task, when there is room for it. */
 uint32_t queue_take(struct queue *queue);
-/* Runs the task for `duration` ns; says from when to when. */
-void queue_run(struct queue *queue, uint32_t number, int64_t duration, int64_t *start, int64_t *end);
+/* Hands the task to the card, which runs it for `duration` ns. Returns when it ends. */
+int64_t queue_run(struct queue *queue, uint32_t number, uint32_t card, int32_t stream, int64_t duration);
 /* Nothing more begins before `time`. */
 void queue_delay(struct queue *queue, int64_t time);
 /* When everything that was submitted is done; a time that may be past. */

@@ -1,6 +1,5 @@
 /* stream.c - streams, and the submission of kernels to them. Copies are done when they are submitted (README). */
 #include "../common/slab.h"
-#include "../hal/task.h"
 #include "kernel.h"
 #include "profiler.h"
 #include "queue.h"
@@ -87,10 +86,7 @@ rtError_t submit(rtStream_t stm, const char *name, uint64_t *name_id, int64_t du
     uint32_t number = queue_take(&s->queue);
     if (profiler_listens(card))
         error = profiler_launch(card, s->id, number, name, name_id);
-    int64_t start, end;
-    queue_run(&s->queue, number, duration, &start, &end);
-    keep_busy(device, end);
-    vnpu_task(card, (uint16_t)s->id, (uint16_t)number, start, end);
+    keep_busy(device, queue_run(&s->queue, number, card, s->id, duration));
     return error;
 }
 

@@ -28,7 +28,14 @@ static const char driver[] = "libascend_hal.so";
 enum { CHANNEL_STARS_SOC_LOG = 50, CHANNEL_TYPE_TS = 0, SAMPLE_PERIOD = 20 };
 enum { MODULE_SYSTEM = 0, INFO_SYS_COUNT = 13, INFO_OSC_FREQUENCY = 25, FALLBACK_KHZ = 50000 };
 enum { CARDS = 64, BUFFER_BYTES = 256 << 10, READS_MOST = 64 };
-enum { NS_PER_MS = 1000000, IDLE_LEAST_MS = 1, IDLE_MOST_MS = 8, CLOCK_MS = 1000, TURN_MS = 500 };
+enum {
+    NS_PER_MS = 1000000,
+    IDLE_LEAST_MS = 1,
+    IDLE_MOST_MS = 8,
+    CLOCK_LEAST_MS = 20,
+    CLOCK_MOST_MS = 1000,
+    TURN_MS = 500
+};
 
 struct start_parameters {
     int32_t type;
@@ -57,6 +64,7 @@ static struct card {
     unsigned char rest[STARS_A2];
     uint64_t frequency; /* kHz */
     int64_t clock_due;  /* CLOCK_MONOTONIC ns */
+    int64_t clock_ms;   /* until then; grows */
 } cards[CARDS];
 
 static struct {
@@ -104,7 +112,8 @@ static bool read_clock(unsigned card, struct card *c, int64_t *when, uint64_t *c
             *count = (uint64_t)value;
         }
     }
-    c->clock_due = now_ns() + (int64_t)CLOCK_MS * NS_PER_MS;
+    c->clock_due = now_ns() + c->clock_ms * NS_PER_MS;
+    c->clock_ms = c->clock_ms * 2 < CLOCK_MOST_MS ? c->clock_ms * 2 : CLOCK_MOST_MS;
     return best != INT64_MAX;
 }
 
@@ -318,6 +327,7 @@ static void open_channel(uint16_t card)
     if (call.info(card, MODULE_SYSTEM, INFO_OSC_FREQUENCY, &frequency) || frequency <= 0)
         frequency = FALLBACK_KHZ;
     c->frequency = (uint64_t)(frequency < 1000 ? frequency * 1000 : frequency); /* some drivers may say MHz */
+    c->clock_ms = CLOCK_LEAST_MS;
     if (!read_clock(card, c, &when, &count)) {
         notice(card, "the driver does not tell the card's time", 0);
         return;
