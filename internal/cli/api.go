@@ -55,6 +55,9 @@ func API(text string, old *config.Config, fixed bool) (cfg config.Config, notice
 	if err := p.resolveOutput(dir); err != nil && (given["output-path"] || parts[0] != "") {
 		return cfg, nil, err
 	}
+	if err := p.resolvePrograms(dir); err != nil {
+		return cfg, nil, err
+	}
 	for _, line := range p.req.notices {
 		notices = append(notices, "[msmemscope] Warn: "+line)
 	}

@@ -77,8 +77,11 @@ var options = []*option{
 		"is allocated too early, freed too late or left idle, as",
 		"inefficient_type there; oom[:K]: when a card runs out of",
 		"memory, the K youngest and largest blocks (1 to 1000,",
-		"default 10); none (default leaks). With decompose and",
-		"inefficient, rows wait until the blocks before are freed"}},
+		"default 10); exec:PROGRAM: a program of your own, which",
+		"gets the events as lines of JSON on its standard input and",
+		"prints its part of the report; none (default leaks). With",
+		"decompose and inefficient, rows wait until the blocks",
+		"before are freed"}},
 	{name: "compare", group: comparison, set: (*parser).setCompare, help: []string{
 		"tell how the memory of two dumps differs, launch by",
 		"launch; runs no program, needs --input-path"}},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -43,6 +44,7 @@ type parser struct {
 
 	events     config.Events // as typed
 	outputPath string        // as typed
+	programs   []string      // that analyse, as typed
 	logLevel   *config.LogLevel
 	analyses   bool // --analysis was given
 	verbose    bool
@@ -101,6 +103,9 @@ func parse(words []string, dir func() (string, error)) (*request, error) {
 	if err := p.resolveOutput(dir); err != nil {
 		return nil, err
 	}
+	if err := p.resolvePrograms(dir); err != nil {
+		return nil, err
+	}
 	return &p.req, nil
 }
 
@@ -137,6 +142,37 @@ func (p *parser) resolveOutput(dir func() (string, error)) error {
 	}
 	if p.req.config.OutputPath, err = output.Resolve(path, cwd); err != nil {
 		return fmt.Errorf("--output-path: %w", err)
+	}
+	return nil
+}
+
+// resolvePrograms makes the paths of analysing programs absolute and looks whether they are programs.
+func (p *parser) resolvePrograms(dir func() (string, error)) error {
+	for _, program := range p.programs {
+		path, err := expandHome(program)
+		if err == nil && !filepath.IsAbs(path) {
+			var cwd string
+			if cwd, err = dir(); err == nil {
+				path = filepath.Join(cwd, path)
+			}
+		}
+		var info fs.FileInfo
+		if err == nil {
+			info, err = os.Stat(path)
+		}
+		switch {
+		case err != nil:
+			var pe *fs.PathError
+			if errors.As(err, &pe) {
+				err = pe.Err
+			}
+		case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
+			err = errors.New("it cannot be executed")
+		}
+		if err != nil {
+			return fmt.Errorf("--analysis=exec:%s: %w; accepted: exec: and the path of a program, without arguments", shown(program), err)
+		}
+		p.req.config.Programs = append(p.req.config.Programs, filepath.Clean(path))
 	}
 	return nil
 }

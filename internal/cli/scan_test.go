@@ -96,6 +96,9 @@ func TestConfig(t *testing.T) {
 		{[]string{"--events=alloc,free", "--analysis=inefficient,leaks"}, with(func(c *config.Config) {
 			c.Events, c.DumpEvents, c.Analysis = all|config.Access, config.Alloc|config.Free, config.Inefficient|config.Leaks
 		})},
+		{[]string{"--analysis=exec:/bin/../bin/sh，leaks,exec:/bin/cat"}, with(func(c *config.Config) { c.Programs = []string{"/bin/sh", "/bin/cat"} })},
+		{[]string{"--analysis=exec:/bin/cat"}, with(func(c *config.Config) { c.Analysis, c.Programs = 0, []string{"/bin/cat"} })},
+		{[]string{"--analysis=exec:/nowhere/x", "--analysis=leaks"}, with(nil)},
 		{[]string{"--analysis=none", "--analysis=leaks"}, with(nil)}, // the last counts
 		{[]string{"--anal", "none", "--anal=leaks"}, with(nil)},
 		{[]string{"--device=npu:0,npu:2"}, device(false, 5, false)},

@@ -57,7 +57,7 @@ var analysisSet = set{
 		return t == "host-leaks"
 	},
 	none:     true,
-	accepted: "leaks, decompose, inefficient, oom[:K], none",
+	accepted: "leaks, decompose, inefficient, oom[:K], exec:PROGRAM, none",
 }
 
 var levelSet = set{
@@ -102,8 +102,13 @@ func (p *parser) setAnalysis(list string) error {
 	p.analyses = true
 	var others []string
 	var oom config.Analyses
+	p.programs = nil
 	for _, token := range fields(list) {
 		word, k, hasK := strings.Cut(token, ":")
+		if word == "exec" && hasK {
+			p.programs = append(p.programs, k)
+			continue
+		}
 		if word != "oom" {
 			others = append(others, token)
 			continue
@@ -117,10 +122,11 @@ func (p *parser) setAnalysis(list string) error {
 			p.req.config.OOMTopK = n
 		}
 	}
-	if oom != 0 && slices.Contains(others, "none") {
+	more := oom != 0 || len(p.programs) > 0
+	if more && slices.Contains(others, "none") {
 		return fmt.Errorf("--analysis=%s mixes none with other words", shown(list))
 	}
-	if oom != 0 {
+	if more {
 		list = strings.Join(others, ",")
 	}
 	bits, err := analysisSet.parse(list)

@@ -93,6 +93,7 @@ type Config struct {
 	PyStackDepth int
 	Steps        []uint32
 	Pools        []string // the user's own, event.Named and on
+	Programs     []string // that analyse the events, absolute paths
 }
 
 // MostPools bounds Pools.

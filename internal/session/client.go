@@ -376,7 +376,7 @@ func (c *client) finish() {
 	}
 	c.ring, c.reader = nil, nil
 	c.pyTrace.flush(true)
-	c.dump.finish()
+	c.dump.finish(&c.report)
 }
 
 // rescue ends the client after a panic in its pipeline, as far as that can be done: the ring is shut, and the spool stays.

@@ -1,12 +1,14 @@
 package session
 
 import (
+	"bytes"
 	"fmt"
 	"sync/atomic"
 
 	"memscope/internal/config"
 	"memscope/internal/dump/csvfile"
 	"memscope/internal/dump/dbfile"
+	"memscope/internal/dump/feed"
 	"memscope/internal/dump/render"
 	"memscope/internal/dump/spool"
 	"memscope/internal/dump/stacks"
@@ -33,6 +35,7 @@ type dump struct {
 	missing uint64    // of these, those that are not
 	end     spool.Pos // as last given to the renderer
 	hold    hold
+	feeds   []*feed.Feed
 }
 
 // open makes the project directory and what is in it.
@@ -71,7 +74,32 @@ func (d *dump) open() {
 	if cfg.Format == config.DB {
 		opener = dbfile.Opener(d.project, d.stacks)
 	}
-	d.renderer.Store(render.New(reader, opener, render.Options{Log: d.log, Whole: cfg.Format == config.DB}))
+	for _, program := range cfg.Programs {
+		d.feed(program)
+	}
+	d.renderer.Store(render.New(reader, opener, render.Options{Log: d.log, Whole: cfg.Format == config.DB, Keep: d.needed}))
+}
+
+// feed starts a program of the user's own.
+func (d *dump) feed(program string) {
+	reader, err := spool.Open(d.project.Root, spool.Dir)
+	if err == nil {
+		var f *feed.Feed
+		if f, err = feed.Start(reader, program); err == nil {
+			d.feeds = append(d.feeds, f)
+			return
+		}
+	}
+	d.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d: %v.", d.pid, err))
+}
+
+// needed is where the part of the spool begins that a feed has not read.
+func (d *dump) needed() spool.Pos {
+	at := spool.End
+	for _, f := range d.feeds {
+		at = min(at, f.Needed())
+	}
+	return at
 }
 
 // reconfigured notes that the options have changed.
@@ -112,6 +140,9 @@ func (d *dump) flush(hurry bool) {
 	if end = d.hold.horizon(end); !hurry && end != d.end {
 		d.end = end
 		d.renderer.Load().Advance(end)
+		for _, f := range d.feeds {
+			f.Advance(end)
+		}
 	}
 }
 
@@ -142,14 +173,21 @@ func (d *dump) fail(err error) {
 	d.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d: %v; the analysis goes on.", d.pid, err))
 }
 
-// finish writes every row that can be written and closes the files.
-func (d *dump) finish() {
+// finish writes every row that can be written and closes the files. What feeds have to say goes to report.
+func (d *dump) finish(report *bytes.Buffer) {
 	if d.spool != nil {
 		d.hold.lift()
 		d.flush(false)
 		d.missing += d.spool.Lost()
 		r := d.renderer.Load()
-		if err := r.Finish(d.end); err != nil {
+		err := r.Finish(d.end)
+		for _, f := range d.feeds {
+			text, err := f.Finish(d.end)
+			if report.WriteString(text); err != nil {
+				d.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d: %v.", d.pid, err))
+			}
+		}
+		if err != nil {
 			d.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d: %v.", d.pid, err))
 			_ = d.spool.Close()
 		} else if err := d.spool.Remove(); err != nil { // and the stacks with it
@@ -174,7 +212,12 @@ func (d *dump) finish() {
 
 // abandon leaves everything as a killed collector would: what was appended is in the spool. It stays locked, and the rendering
 // may go on, until this process ends; then a recovery can complete the dump.
-func (d *dump) abandon() { d.flush(true) }
+func (d *dump) abandon() {
+	d.flush(true)
+	for _, f := range d.feeds {
+		f.Abandon()
+	}
+}
 
 // stored says, at the end, that not everything there was to be stored has failed.
 func (d *dump) stored() bool { return d.missing == 0 || d.events > d.missing }

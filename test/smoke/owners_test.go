@@ -1,6 +1,7 @@
 package smoke
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -163,4 +164,50 @@ func startAtRandom(t *testing.T) *job {
 	})
 	time.Sleep(time.Duration(rand.IntN(300)) * time.Millisecond)
 	return j
+}
+
+// TestExec: a program of the user's own gets every row, with what was learned later, and its words join the report; a bad one costs a line.
+func TestExec(t *testing.T) {
+	dir := t.TempDir()
+	script := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	seen := filepath.Join(dir, "seen")
+	good := script("good", "cat > "+seen+"; echo my own report")
+	bad := script("bad", "echo too bad >&2; exit 3")
+	j := under(t, "--analysis=decompose,inefficient,exec:"+good+",exec:"+bad, "--events=alloc,free,launch,access", target("owners")).run().want(0)
+	checkTold(t, j, "SYSTEM")
+	if !strings.Contains(j.stdout.String()+j.stderr.String(), "\nmy own report\n") {
+		t.Errorf("no report: %s", j.stdout.String())
+	}
+	if got := j.complaints(); len(got) != 1 || !strings.HasSuffix(got[0], "--analysis=exec:"+bad+": exit status 3: too bad.") {
+		t.Errorf("complaints: %q", got)
+	}
+	lines, err := os.ReadFile(seen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var last int
+	owners := 0
+	for line := range strings.Lines(string(lines)) {
+		var row struct {
+			ID    int
+			Event string
+			Attr  map[string]string
+		}
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if row.Attr["owner"] == "PTA@fsdp2@backward@weight@ops" && row.Attr["inefficient_type"] == "late_deallocation" {
+			owners++
+		}
+		last = row.ID
+	}
+	if rows := columns(t, j); owners != 1 || fmt.Sprint(last) != rows[len(rows)-1][0] {
+		t.Errorf("%d blocks with the owner, last id %d", owners, last)
+	}
 }

@@ -60,7 +60,11 @@ func (r *Renderer) save() error {
 	for _, f := range r.files {
 		f.listed = true
 	}
-	if err := r.spool.DropBefore(r.pos); err != nil {
+	keep := r.pos
+	if r.opt.Keep != nil {
+		keep = min(keep, r.opt.Keep())
+	}
+	if err := r.spool.DropBefore(keep); err != nil {
 		r.logf(config.Warning, "rendered spool segments stay on disk: %v", err)
 	}
 	return nil

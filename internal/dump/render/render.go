@@ -51,6 +51,8 @@ type Options struct {
 	Existing map[int32]string
 	// Whole says that the files cannot be continued by a recovery but only be written anew: the spool stays until all rows are written.
 	Whole bool
+	// Keep, if set, says from where on somebody else still needs the spool.
+	Keep func() spool.Pos
 	// Force goes on over damage: what cannot be read is passed over, and a file that is missing is begun again.
 	Force bool
 	// Closing, if set, is called by Finish when every event has its row in a file. Events that it emits become rows too. last
