@@ -57,7 +57,6 @@ func (t *Tables) Blocks(window uint32, dead bool, visit func(Block)) Walk {
 
 // copyRegion copies the entries of a region that does not change meanwhile.
 func (t *Tables) copyRegion(r *Region, window uint32, into []uint64, dead bool, w *Walk) (entries []uint64, scale uint8, ok bool) {
-	const lockBits = 1<<31 - 1 // without the bit that says that somebody waits
 	for try := range regionTries {
 		before := atomic.LoadUint32(&r.Lock)
 		if before&1 == 1 && !dead {
@@ -69,22 +68,25 @@ func (t *Tables) copyRegion(r *Region, window uint32, into []uint64, dead bool, 
 		if atomic.LoadUint32(&r.Window) != window { // never the case for a window that is open
 			return into[:0], 0, true
 		}
-		word := atomic.LoadUint32((*uint32)(unsafe.Pointer(&r.Used))) // used, class, scale
-		class, scale := uint8(word>>16), uint8(word>>24)
+		word := atomic.LoadUint32(&r.Table)
+		if word == 0 { // a death before the region's first entry
+			return into[:0], 0, true
+		}
+		class, scale := word&(1<<ClassBits-1), r.Scale // a scale that changes meanwhile changes the lock
 		if class >= Classes || scale > 31 {
 			if dead {
 				return into, 0, false
 			}
 			continue
 		}
-		table := arena[uint64](t, atomic.LoadUint32(&r.Table), uint64(2+class%2)<<(3+class/2))
+		table := arena[uint64](t, word>>ClassBits, uint64(2+class%2)<<(3+class/2))
 		into = into[:0]
 		for i := range table {
 			if e := atomic.LoadUint64(&table[i]); e != 0 {
 				into = append(into, e)
 			}
 		}
-		if atomic.LoadUint32(&r.Lock)&lockBits == before&lockBits {
+		if atomic.LoadUint32(&r.Lock) == before {
 			if before&1 == 1 {
 				w.Locked++
 			}

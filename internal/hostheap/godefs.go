@@ -57,6 +57,7 @@ const (
 )
 
 const (
+	ClassBits    = C.MS_HEAP_CLASS_BITS
 	RegionShift  = C.MS_HEAP_REGION_SHIFT
 	GiBShift     = C.MS_HEAP_GIB_SHIFT
 	GranuleShift = C.MS_HEAP_GRANULE_SHIFT

@@ -52,6 +52,7 @@ const (
 )
 
 const (
+	ClassBits    = 0x5
 	RegionShift  = 0x10
 	GiBShift     = 0x1e
 	GranuleShift = 0x33
@@ -160,14 +161,14 @@ type (
 		Lifetime    uint64
 	}
 	Region struct {
-		Lock     uint32
-		Table    uint32
-		Window   uint32
-		Used     uint16
-		Class    uint8
-		Scale    uint8
-		Large    uint64
-		Reserved uint64
+		Lock      uint32
+		Table     uint32
+		Window    uint32
+		Used      uint16
+		Scale     uint8
+		Waiting   uint8
+		Large     uint64
+		Reserved2 uint64
 	}
 	Stack struct {
 		Hash        uint64

@@ -41,16 +41,6 @@ static inline bool stopped(uint32_t window)
     return UNLIKELY(__atomic_load_n(&tables.stopped, __ATOMIC_RELAXED) == window);
 }
 
-static bool count_alloc(uint32_t stack, uint64_t size)
-{
-    struct ms_heap_count *c = counters_of(stack);
-    if (UNLIKELY(!c))
-        return false;
-    add(&c->alloc_count, 1);
-    add(&c->alloc_bytes, size);
-    return true;
-}
-
 static void count_free(const struct block *block)
 {
     struct ms_heap_count *c = counters_of(block->stack);
@@ -71,7 +61,8 @@ static void track(uint32_t window, const void *address, const struct block *bloc
         add_size(&self.slot->untracked, block->size);
         return;
     }
-    if (UNLIKELY(!counters_of(block->stack))) {
+    struct ms_heap_count *counts = counters_of(block->stack);
+    if (UNLIKELY(!counts)) {
         stop_accounting(window);
         add_size(&self.slot->untracked, block->size);
         return;
@@ -92,7 +83,8 @@ static void track(uint32_t window, const void *address, const struct block *bloc
         break;
     }
     if (block->stack != MS_HEAP_STACK_UNTRACKED) {
-        count_alloc(block->stack, block->size);
+        add(&counts->alloc_count, 1);
+        add(&counts->alloc_bytes, block->size);
         count_live(block->stack, 1);
     }
 }

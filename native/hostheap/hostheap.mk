@@ -32,3 +32,23 @@ $(hostheap_test)/plugin-a.so $(hostheap_test)/plugin-b.so: native/hostheap/test/
 .PHONY: hostheap-test
 hostheap-test: $(hostheap_library) $(patsubst %,$(hostheap_test)/%,test_hostheap target plugin-a.so plugin-b.so)
 	$(hostheap_test)/test_hostheap $(hostheap_library)
+
+# ---- figures: ROUNDS=5 WORKLOADS="W1 W2"
+hostheap_bench := build/native/hostheap-bench
+$(hostheap_bench)/workload $(hostheap_bench)/workload-lsan: native/hostheap/bench/workload.c native/hostheap/hostheap.mk
+	@mkdir -p $(@D)
+	$(CC) $(HOSTHEAP_CFLAGS) -fno-builtin -O2 -g -fomit-frame-pointer -pthread $(if $(findstring lsan,$@),-fsanitize=leak) -o $@ $<
+
+$(hostheap_bench)/objects.py: native/hostheap/bench/objects.py
+	@mkdir -p $(@D)
+	cp $< $@
+
+$(hostheap_bench)/compare: native/hostheap/bench/compare.c native/hostheap/test/tables.c native/hostheap/test/tables.h \
+		$(hostheap_headers) native/hostheap/hostheap.mk
+	@mkdir -p $(@D)
+	$(CC) $(HOSTHEAP_CFLAGS) -O2 -o $@ $(filter %.c,$^)
+
+.PHONY: bench-host
+ROUNDS ?= 5
+bench-host: $(hostheap_library) $(patsubst %,$(hostheap_bench)/%,compare workload workload-lsan objects.py)
+	$(hostheap_bench)/compare $(hostheap_library) $(ROUNDS)

@@ -225,6 +225,7 @@ static bool map_tables(int memory, uint64_t bytes)
     struct ms_heap *heap = tables.heap;
     uint32_t first = MS_HEAP_STACK_FIRST, unset = 0;
     __atomic_compare_exchange_n(&heap->stack_next, &unset, first, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    prepare_hash();
     heap->attached = (uint64_t)now_ns();
     heap->pid = (uint32_t)getpid();
     heap->allocator = publish_module_at((uintptr_t)real.malloc);

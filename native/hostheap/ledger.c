@@ -10,8 +10,7 @@
 
 enum {
     SPINS = 40,
-    WAITERS = 1U << 31,
-    PATIENCE = 10, /* waits of 100 ms for a lock, then the block is not tracked: whoever has it will not come back */
+    PATIENCE = 1000, /* waits for a lock, then the block is not tracked: whoever has it will not come back */
     REGIONS_PER_GIB = 1 << (MS_HEAP_GIB_SHIFT - MS_HEAP_REGION_SHIFT),
     SIZE_MASK = MS_HEAP_SIZE_LARGE,
 };
@@ -41,6 +40,10 @@ static struct ms_heap_region *find_region(uintptr_t address, bool make)
     return (struct ms_heap_region *)at_unit(unit) + (address >> MS_HEAP_REGION_SHIFT) % REGIONS_PER_GIB;
 }
 
+/*
+ * Whoever has to wait says so in `waiting` and sleeps a millisecond at most. So the lock can be given back by a plain store:
+ * a wake-up that is lost because that store is not seen in time costs this millisecond.
+ */
 static __attribute__((noinline)) bool lock_slowly(struct ms_heap_region *r)
 {
     for (unsigned waits = 0, spins = 0; waits < PATIENCE;) {
@@ -49,11 +52,9 @@ static __attribute__((noinline)) bool lock_slowly(struct ms_heap_region *r)
             if (__atomic_compare_exchange_n(&r->lock, &word, word | 1, true, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
                 return true;
         } else if (spins++ >= SPINS) {
-            if ((word & WAITERS) || __atomic_compare_exchange_n(&r->lock, &word, word | WAITERS, false,
-                                                                __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-                futex_wait(&r->lock, word | WAITERS, 100000000);
-                waits++;
-            }
+            __atomic_store_n(&r->waiting, 1, __ATOMIC_SEQ_CST);
+            futex_wait(&r->lock, word, 1000000);
+            waits++;
         }
     }
     return false;
@@ -62,8 +63,11 @@ static __attribute__((noinline)) bool lock_slowly(struct ms_heap_region *r)
 static inline bool lock(struct ms_heap_region *r)
 {
     uint32_t word = __atomic_load_n(&r->lock, __ATOMIC_RELAXED) & ~1U;
-    if (UNLIKELY(!__atomic_compare_exchange_n(&r->lock, &word, word | 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) &&
-        !lock_slowly(r))
+    if (LIKELY(*single_threaded))
+        __atomic_store_n(&r->lock, word | 1, __ATOMIC_RELAXED);
+    else if (UNLIKELY(
+                 !__atomic_compare_exchange_n(&r->lock, &word, word | 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) &&
+             !lock_slowly(r))
         return false;
     __atomic_thread_fence(__ATOMIC_RELEASE); /* readers see the lock before any change */
     return true;
@@ -71,12 +75,11 @@ static inline bool lock(struct ms_heap_region *r)
 
 static inline void unlock(struct ms_heap_region *r)
 {
-    uint32_t word = __atomic_load_n(&r->lock, __ATOMIC_RELAXED);
-    while (
-        !__atomic_compare_exchange_n(&r->lock, &word, (word + 1) & ~WAITERS, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
-        ;
-    if (UNLIKELY(word & WAITERS))
+    __atomic_store_n(&r->lock, __atomic_load_n(&r->lock, __ATOMIC_RELAXED) + 1, __ATOMIC_RELEASE);
+    if (UNLIKELY(__atomic_load_n(&r->waiting, __ATOMIC_RELAXED))) {
+        __atomic_store_n(&r->waiting, 0, __ATOMIC_RELAXED);
         futex_wake(&r->lock);
+    }
 }
 
 /* ---- region tables */

@@ -11,6 +11,9 @@
 
 struct real real;
 
+static const char several = 0;
+const char *single_threaded = &several;
+
 /* The functions are looked for by whoever comes first, usually ld.so itself; several may do it at once, with one result. */
 bool find_real_functions(void)
 {
@@ -41,9 +44,13 @@ bool find_real_functions(void)
         void *address = search_libraries(&search);
         memcpy(wanted[i].slot, &address, sizeof address);
     }
+    struct search word = {.name = "__libc_single_threaded", .data = true};
+    const char *single = search_libraries(&word);
     self.resolving = false;
     if (!found.malloc || !found.calloc || !found.realloc || !found.free || !found.usable_size)
         return false;
+    if (single)
+        single_threaded = single;
     real.calloc = found.calloc;
     real.realloc = found.realloc;
     real.free = found.free;

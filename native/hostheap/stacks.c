@@ -21,21 +21,25 @@ struct walked {
  * A sum of products, one odd factor per place: the products do not wait for each other. Finished by a mixer, so that equal
  * low halves of frames do not make equal low halves of hashes.
  */
-static uint64_t factor(unsigned place)
+static uint64_t factors[2 * MS_HEAP_DEPTH_MAX];
+
+void prepare_hash(void)
 {
-    uint64_t x = (place + 1) * 0x9e3779b97f4a7c15ULL;
-    return (x ^ x >> 29) * 0xbf58476d1ce4e5b9ULL | 1;
+    for (unsigned i = 0; i < 2 * MS_HEAP_DEPTH_MAX; i++) {
+        uint64_t x = (i + 1) * 0x9e3779b97f4a7c15ULL;
+        factors[i] = (x ^ x >> 29) * 0xbf58476d1ce4e5b9ULL | 1;
+    }
 }
 
 static uint64_t hash_of(const struct walked *w)
 {
     uint64_t h = w->natives + w->pythons * 0x100000001b3ULL;
     for (unsigned i = 0; i < w->natives; i++)
-        h += (w->native[i] ^ w->native[i] >> 23) * factor(i);
+        h += (w->native[i] ^ w->native[i] >> 23) * factors[i];
     for (unsigned i = 0; i < w->pythons; i++) {
         uint64_t f = (uintptr_t)w->python[i].code ^ (uint64_t)w->python[i].offset << 32 ^
                      w->python[i].identity * 0x100000001b3ULL;
-        h += (f ^ f >> 23) * factor(MS_HEAP_DEPTH_MAX + i);
+        h += (f ^ f >> 23) * factors[MS_HEAP_DEPTH_MAX + i];
     }
     h = (h ^ h >> 32) * 0xd6e8feb86659fd93ULL;
     h = (h ^ h >> 32) * 0xd6e8feb86659fd93ULL;

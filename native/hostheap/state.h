@@ -121,6 +121,9 @@ struct real {
 
 extern struct real real;
 
+/* The C library's word (glibc 2.32) that there is one thread: then nobody else can want a lock. Points to 0 where it has none. */
+extern const char *single_threaded;
+
 /* False while this thread is looking for the real functions: then memory comes from early_alloc. */
 bool find_real_functions(void);
 
@@ -174,6 +177,7 @@ bool ledger_remove(uint32_t window, uintptr_t address, struct block *block);
 
 /* ---- stacks.c */
 
+void prepare_hash(void);                         /* once, before the first stack */
 uint32_t stack_of(const struct ms_regs *caller); /* id; MS_HEAP_STACK_UNKNOWN when the table is full */
 /* The own counters of a stack. NULL: no memory for them. */
 struct ms_heap_count *counters_of(uint32_t stack);

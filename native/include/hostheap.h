@@ -190,13 +190,14 @@ struct ms_heap_count {
  * one of them) and `used` may be off by one.
  */
 struct ms_heap_region {
-    uint32_t lock;  /* odd: locked; every change adds 2 in the end. Bit 31: somebody waits */
-    uint32_t table; /* arena unit of the entries << 5 | class: (2 + class % 2) << (3 + class / 2) entries, 16, 24, 32, 48 ... */
+    uint32_t lock; /* odd: locked; every change adds 2 in the end */
+    uint32_t
+        table; /* arena unit of the entries << 5 | class: (2 + class % 2) << (3 + class / 2) entries, 16, 24, 32, 48 ... */
     uint32_t window;
     uint16_t used; /* entries that are not 0 */
     uint8_t scale;
-    uint8_t reserved;
-    uint64_t large; /* size of the large block that begins in the region before this one */
+    uint8_t waiting; /* somebody waits for the lock */
+    uint64_t large;  /* size of the large block that begins in the region before this one */
     uint64_t reserved2;
 };
 

@@ -3,7 +3,7 @@
  *
  * An entry is written by whoever misses it. It can be torn by another writer while it is read: the frame (address and
  * library) and the rule are one word each, and the rule has a hash of its address, so that a foreign rule is seen as one.
- * Besides, nothing is read from the stack but within its bounds. An entry remembers where its usual caller's entry is, which
+ * Besides, nothing is read from the stack but within its bounds. An entry remembers where its usual callers' entries are, which
  * makes a chain of loads of what would be a chain of hash look-ups.
  */
 #include <stddef.h>
@@ -20,8 +20,8 @@ enum {
 struct entry {
     ms_frame frame;
     uint64_t rule;
-    uint32_t next; /* entry of the usual caller */
-    uint32_t spare[3];
+    uint32_t next[2]; /* entries of the usual callers */
+    uint32_t spare[2];
 };
 
 static struct entry cache[ENTRIES] __attribute__((aligned(64)));
@@ -128,28 +128,42 @@ static __attribute__((noinline)) ANY_STACK bool step(struct walk *w, uint64_t ru
     return true;
 }
 
+/* Code with many callers would have its links written all the time, by all threads: every 8th miss will do. */
+static void link_to(uint32_t *next, uint32_t place, unsigned *misses)
+{
+    for (unsigned i = 0; i < 2; i++)
+        if (__atomic_load_n(&next[i], __ATOMIC_RELAXED) == 0) {
+            __atomic_store_n(&next[i], place, __ATOMIC_RELAXED);
+            return;
+        }
+    if ((++*misses & 7) == 0)
+        __atomic_store_n(&next[*misses >> 3 & 1], place, __ATOMIC_RELAXED);
+}
+
 ANY_STACK unsigned ms_unwind(const struct ms_regs *from, ms_frame *frames, unsigned max, bool *cut)
 {
     uintptr_t pc = from->pc, sp = from->sp, fp = from->fp, low = sp, high = stack_end(sp);
     const uintptr_t first = from->first;
     unsigned n = 0, wanted = 0, misses = 0;
-    uint32_t unused = 0, *next = &unused;
+    uint32_t none[2] = {0, 0}, *next = none;
     *cut = true;
     /* What is not wanted is our own code: a few frames. */
     for (unsigned steps = max + 8; n < max && steps; steps--) {
-        struct entry *e = &cache[__atomic_load_n(next, __ATOMIC_RELAXED)];
+        struct entry *e = &cache[__atomic_load_n(&next[0], __ATOMIC_RELAXED)];
         ms_frame frame = __atomic_load_n(&e->frame, __ATOMIC_ACQUIRE);
+        if (MS_FRAME_PC(frame) != pc) {
+            e = &cache[__atomic_load_n(&next[1], __ATOMIC_RELAXED)];
+            frame = __atomic_load_n(&e->frame, __ATOMIC_ACQUIRE);
+        }
         uint64_t rule = __atomic_load_n(&e->rule, __ATOMIC_RELAXED);
         if (__builtin_expect(MS_FRAME_PC(frame) != pc || (rule & check_mask) != check_of(pc), 0)) {
             struct found found = look_up(pc);
-            /* Code with many callers would have its link written all the time, by all threads: every 8th miss will do. */
-            if (__atomic_load_n(next, __ATOMIC_RELAXED) == 0 || (++misses & 7) == 0)
-                __atomic_store_n(next, found.place, __ATOMIC_RELAXED);
             e = &cache[found.place];
             frame = found.frame;
             rule = found.rule;
+            link_to(next, found.place, &misses);
         }
-        next = &e->next;
+        next = e->next;
         wanted |= pc == first;
         frames[n] = frame;
         n += wanted;

@@ -156,17 +156,16 @@ func (p *Process) Malloc(slot uint32, addr, size uint64, stack uint32) {
 	p.live[addr] = block{size, stack, tick}
 	r := p.region(addr)
 	if r.Window != window {
-		r.Window, r.Used, r.Class, r.Scale = window, 0, 0, 0
-		r.Table = p.Arena(16 * 8)
+		r.Window, r.Used, r.Scale = window, 0, 0
+		r.Table = p.Arena(16*8) << hostheap.ClassBits
 	}
 	for tick>>r.Scale > hostheap.AgeMost {
 		p.rescale(r)
 	}
 	entries := p.entries(r)
 	if int(r.Used) == len(entries) {
-		old := entries
-		r.Class++
-		r.Table = p.Arena(uint64(2+r.Class%2) << (3 + r.Class/2) * 8)
+		old, class := entries, r.Table&(1<<hostheap.ClassBits-1)+1
+		r.Table = p.Arena(uint64(2+class%2)<<(3+class/2)*8)<<hostheap.ClassBits | class
 		entries = p.entries(r)
 		copy(entries, old)
 	}
@@ -229,7 +228,8 @@ func (p *Process) region(addr uint64) *hostheap.Region {
 }
 
 func (p *Process) entries(r *hostheap.Region) []uint64 {
-	return unsafe.Slice(at[uint64](p, p.arena(r.Table)), (2+int(r.Class)%2)<<(3+r.Class/2))
+	class := r.Table & (1<<hostheap.ClassBits - 1)
+	return unsafe.Slice(at[uint64](p, p.arena(r.Table>>hostheap.ClassBits)), (2+class%2)<<(3+class/2))
 }
 
 func (p *Process) rescale(r *hostheap.Region) {

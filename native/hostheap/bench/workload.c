@@ -1,0 +1,147 @@
+/*
+ * workload.c - the allocation loops that the host heap's hook is measured with: `workload W1|W2|W4|W5 [NUMBER]`. Prints
+ * processor time per pair of one malloc and one free, in ns, from after the start of the program.
+ *
+ * W1 one thread, 64 B to 4 KiB, 20 frames deep, 256 stacks, 4096 places replaced at random. W2 the same in 4 threads; 12 of
+ * 100 blocks are freed by another one. W4 every 4th block leaks, up to NUMBER of them. W5 NUMBER blocks of 48 bytes live,
+ * then random replacement.
+ */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { DEPTH = 16, PLACES = 4096 }; /* with main, its caller, the loop and what is around malloc: 20 frames and more */
+
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t x = *state += 0x9e3779b97f4a7c15ULL;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ULL;
+    return x ^ x >> 31;
+}
+
+/* Two functions that call each other as the bits of `way` say: 8 bits, 256 stacks. */
+typedef void *step(unsigned way, int depth, size_t size);
+static step *steps[2];
+#define STEP(name, room)                                                                     \
+    static __attribute__((noinline)) void *name(unsigned way, int depth, size_t size)        \
+    {                                                                                        \
+        char frame[room];                                                                    \
+        __asm__ volatile("" : : "r"(frame) : "memory");                                      \
+        void *p = depth == 0 ? malloc(size) : steps[way >> depth & 1](way, depth - 1, size); \
+        __asm__ volatile("" : : "r"(frame) : "memory");                                      \
+        return p;                                                                            \
+    }
+STEP(left, 24)
+STEP(right, 56)
+
+static void *allocate(uint64_t r)
+{
+    size_t size = 64 + (r >> 40) % ((r >> 52 & 7) ? 448 : 4033);
+    char *p = steps[0]((unsigned)r & 0xff, DEPTH, size);
+    p[0] = 1;
+    return p;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static const unsigned long pairs = 1000000;
+
+static void *replace(void *seed)
+{
+    uint64_t state = (uintptr_t)seed;
+    static __thread void *places[PLACES];
+    for (unsigned long i = 0; i < pairs; i++) {
+        uint64_t r = next_random(&state);
+        unsigned place = r >> 8 & (PLACES - 1);
+        free(places[place]);
+        places[place] = allocate(r);
+    }
+    return NULL;
+}
+
+static void *exchange[4];
+
+static void *replace_shared(void *seed)
+{
+    uint64_t state = (uintptr_t)seed;
+    void **places = calloc(PLACES, sizeof *places);
+    for (unsigned long i = 0; i < pairs; i++) {
+        uint64_t r = next_random(&state);
+        unsigned place = r >> 8 & (PLACES - 1);
+        void *old = places[place];
+        if ((r >> 32) % 100 < 12)
+            old = __atomic_exchange_n(&exchange[r & 3], old, __ATOMIC_ACQ_REL);
+        free(old);
+        places[place] = allocate(r);
+    }
+    return NULL;
+}
+
+static double leak(unsigned long number)
+{
+    uint64_t state = 5;
+    double began = now();
+    for (unsigned long i = 0; i < number; i++)
+        for (int k = 0; k < 4; k++) {
+            void *p = allocate(next_random(&state));
+            if (k)
+                free(p);
+        }
+    return (now() - began) / (double)number / 4;
+}
+
+static double churn(unsigned long number)
+{
+    uint64_t state = 9;
+    void **blocks = malloc(number * sizeof *blocks);
+    for (unsigned long i = 0; i < number; i++)
+        blocks[i] = steps[0](i & 0xff, DEPTH, 48);
+    double began = now();
+    for (unsigned long i = 0; i < pairs; i++) {
+        uint64_t r = next_random(&state);
+        unsigned long place = (r >> 8) % number;
+        free(blocks[place]);
+        blocks[place] = steps[0](r & 0xff, DEPTH, 48);
+    }
+    return (now() - began) / (double)pairs;
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+    unsigned long number = argc > 2 ? strtoul(argv[2], NULL, 10) : 2000000;
+    double ns = 0;
+    steps[0] = left;
+    steps[1] = right;
+    if (strcmp(name, "W1") == 0) {
+        double began = now();
+        replace((void *)3);
+        ns = (now() - began) / (double)pairs;
+    } else if (strcmp(name, "W2") == 0) {
+        pthread_t threads[4];
+        double began = now();
+        for (uintptr_t i = 0; i < 4; i++)
+            if (pthread_create(&threads[i], NULL, replace_shared, (void *)(i + 1)) != 0)
+                return 1;
+        for (int i = 0; i < 4; i++)
+            pthread_join(threads[i], NULL);
+        ns = (now() - began) / (double)pairs / 4;
+    } else if (strcmp(name, "W4") == 0) {
+        ns = leak(number);
+    } else if (strcmp(name, "W5") == 0) {
+        ns = churn(number);
+    } else {
+        fprintf(stderr, "workload: %s is none of W1, W2, W4, W5\n", name);
+        return 2;
+    }
+    printf("%.2f\n", ns);
+    return 0;
+}
