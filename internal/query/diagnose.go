@@ -59,7 +59,7 @@ func newDiagnosis(e *env, first, last int64) *diagnosis {
 		env:    e,
 		stats:  &stats{env: e, pools: pools, devices: make(map[int32]int64), processes: make(map[uint64]int64), threads: make(map[uint64]bool)},
 		peak:   &peak{env: e, key: "used", pools: pools, launch: make(map[device]launchAt)},
-		trend:  &trend{env: e, pools: pools, bins: newBins(trendParts, first, last)},
+		trend:  &trend{env: e, pools: pools, bins: newBins(trendParts, first, last), steps: newStepFloors()},
 		leaks:  &leaks{tracker: newTracker(e), quarters: newBins(4, first, last), lastReal: make(map[uint64]int64)},
 		frag:   &fragmentation{env: e, pools: pools, segment: make(map[device]int64)},
 		oom:    &oom{env: e, cards: make(map[device]cardState), open: make(map[device]int), detail: 10},

@@ -143,6 +143,9 @@ func (f *findings) leak() {
 			continue
 		}
 		evidence := []string{f.say("floor", signed(v.Growth), signed(v.PerBucket), v.Climbs, v.Changes)}
+		if v.Steps > 0 {
+			evidence = []string{f.say("floor of steps", v.Steps, signed(v.Growth), signed(v.PerBucket), v.Climbs, v.Changes)}
+		}
 		if v.TotalGrows {
 			evidence = append(evidence, f.say("reserved grows"))
 		}

@@ -271,7 +271,11 @@ func most[K cmp.Ordered](counts map[K]int) (key K, n int) {
 }
 
 func (o *oomResult) Text(w *report) {
-	w.line("memory ran out %d times", len(o.Cases))
+	if len(o.Cases) == 1 {
+		w.line("memory ran out once")
+	} else {
+		w.line("memory ran out %d times", len(o.Cases))
+	}
 	for _, c := range o.Cases {
 		w.line("")
 		w.line("process %s, device %s, at %d ns", c.Process, c.Device, c.At)
@@ -296,7 +300,17 @@ func records(w *report, what string, list []oomRecord, bytes int64) {
 	if len(list) == 0 {
 		return
 	}
-	w.line("  %s, %s in all:", what, size(bytes))
+	driver := int64(0)
+	for _, r := range list {
+		if r.Pool == "HAL" {
+			driver += r.Size
+		}
+	}
+	if driver > 0 && driver < bytes { // adding them up would count the memory of the pools twice
+		w.line("  %s, %s of HAL and %s of pools, which lies in it:", what, size(driver), size(bytes-driver))
+	} else {
+		w.line("  %s, %s in all:", what, size(bytes))
+	}
 	var rows [][]string
 	for _, r := range list {
 		rows = append(rows, []string{r.Pool, r.Ptr, size(r.Size), count(r.At), r.Step, r.Kernel, firstFrames(r.Stack, 2)})

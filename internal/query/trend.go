@@ -12,8 +12,9 @@ var trendQuestion = &question{
 	name: "trend", args: "FILE...", common: allCommon,
 	summary: "whether memory use keeps rising: equal parts of the time and a verdict",
 	help: `
-The time is cut into equal parts. A part's floor is the lowest used within it: what every period goes back to. The verdict
-looks at the floors from the second quarter on (the first is warming up):
+The time is cut into equal parts. A part's floor is the lowest used within it: what every period goes back to. Where the dump
+has 8 steps or more of a card (mstx ranges "step start", or STEP rows), the verdict takes the floor of each step instead.
+It looks at the floors from the second quarter on (the first is warming up):
   rising    the floor of the last quarter is above that of the second by more than 1 MiB and 2 % of the highest use, a
             quarter or more of that since the third, and the floors climb in at least 3 of 4 of the steps that change
   steady    it is not
@@ -30,8 +31,8 @@ Without --pool, HAL and the framework pools are shown side by side; HAL contains
 				e.pools = []event.Pool{event.HAL, event.PTA, event.MindSpore, event.ATB}
 			}
 			var t *trend
-			err := e.scanSpan(args, read.PID|read.Device|read.Used|read.Total, func(first, last int64) visitor {
-				t = &trend{env: e, pools: e.selection(), bins: newBins(*buckets, first, last)}
+			err := e.scanSpan(args, read.PID|read.TID|read.Device|read.Used|read.Total|read.Name, func(first, last int64) visitor {
+				t = &trend{env: e, pools: e.selection(), bins: newBins(*buckets, first, last), steps: newStepFloors()}
 				return t.visit
 			})
 			if err != nil {
@@ -47,6 +48,7 @@ type trend struct {
 	env   *env
 	pools [event.Pools + 1]bool
 	bins  *binning
+	steps *stepFloors
 	used  [][]bin
 	total [][]bin // nil: the pool has none
 }
@@ -54,6 +56,7 @@ type trend struct {
 func (t *trend) visit(b *read.Batch) error {
 	for i := range b.Rows {
 		r := &b.Rows[i]
+		t.steps.mark(b, r)
 		if !isBlock(r) || r.Used < 0 || !t.pools[r.Pool] || !t.env.within(r) || !t.env.wanted(r) {
 			continue
 		}
@@ -62,6 +65,7 @@ func (t *trend) visit(b *read.Batch) error {
 			t.used = append(t.used, make([]bin, t.bins.n))
 			t.total = append(t.total, nil)
 		}
+		t.steps.add(i, r)
 		k := t.bins.of(r.Stamp)
 		t.used[i][k].add(r.Used)
 		if r.Total >= 0 {
@@ -83,6 +87,7 @@ type trendView struct {
 	Device     string        `json:"device"`
 	Pool       string        `json:"pool"`
 	Buckets    []trendBucket `json:"buckets"`
+	Steps      int           `json:"steps"` // that the verdict goes by; 0: by parts of the time
 	Rising     bool          `json:"rising"`
 	Growth     int64         `json:"floor_growth_bytes"` // second to last quarter
 	PerBucket  int64         `json:"floor_growth_per_bucket_bytes"`
@@ -108,7 +113,15 @@ func (t *trend) result(buckets bool) *trendResult {
 		if buckets {
 			v.Buckets = t.buckets(i)
 		}
-		v.judge(t.used[i], t.total[i])
+		v.TotalGrows = grows(t.total[i])
+		if steps, per := t.steps.bins(i, a); steps != nil {
+			v.Steps = len(steps) * per
+			v.judge(steps)
+			v.PerBucket /= int64(per)
+			v.Rising = v.Rising && v.Climbs >= max(leastClimbs, len(steps)/10)
+		} else {
+			v.judge(withoutEnd(t.used[i]))
+		}
 		res.Views = append(res.Views, v)
 	}
 	if len(t.all) == 0 {
@@ -132,15 +145,21 @@ func (t *trend) buckets(account int) []trendBucket {
 }
 
 const (
+	leastClimbs = 3 // of steps, and a tenth of them: a pool that has grown once or twice has found its size
 	risingBytes = 1 << 20
 	risingShare = 0.02 // of the highest use
 	climbShare  = 0.75 // of the steps that change
 	lateShare   = 0.25 // of the growth, since the third quarter: what only fills up has stopped by then
 )
 
+// grows tells whether a total is higher at the end than after the first quarter.
+func grows(total []bin) bool {
+	n := len(total)
+	return n > 0 && total[n-1].Last > total[n/4].Last
+}
+
 // judge reckons the verdict from the bins.
-func (v *trendView) judge(used, total []bin) {
-	used = withoutEnd(used)
+func (v *trendView) judge(used []bin) {
 	n := len(used)
 	if n < 4 {
 		return
@@ -165,7 +184,6 @@ func (v *trendView) judge(used, total []bin) {
 	late := after - lowest(used[2*quarter:n-quarter])
 	v.Rising = v.Growth > risingBytes && float64(v.Growth) > risingShare*float64(highest) &&
 		float64(late) >= lateShare*float64(v.Growth) && float64(v.Climbs) >= climbShare*float64(v.Changes)
-	v.TotalGrows = total != nil && total[n-1].Last > total[quarter].Last
 }
 
 // withoutEnd leaves out the last part if the process cleaned up in it: the floor of a teardown says nothing.
@@ -196,8 +214,13 @@ func (t *trendResult) Text(w *report) {
 		if v.Rising {
 			verdict = "rising, never back to its base"
 		}
-		w.line("  verdict: %s; the floor went %s from the second quarter to the last (%s a part), climbing in %d of %d steps that changed",
-			verdict, signed(v.Growth), signed(v.PerBucket), v.Climbs, v.Changes)
+		if v.Steps > 0 {
+			w.line("  verdict by %d steps: %s; the floor went %s from the second quarter of them to the last (%s a step), climbing in %d of %d that changed it",
+				v.Steps, verdict, signed(v.Growth), signed(v.PerBucket), v.Climbs, v.Changes)
+		} else {
+			w.line("  verdict: %s; the floor went %s from the second quarter to the last (%s a part), climbing in %d of %d parts that changed it",
+				verdict, signed(v.Growth), signed(v.PerBucket), v.Climbs, v.Changes)
+		}
 		if v.TotalGrows {
 			w.line("  the pool reserved more as time went on")
 		}

@@ -1,0 +1,86 @@
+package query
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// looped is a dump of steps that take a microsecond each, between a long loading and a long teardown. Each step needs 40 MiB besides
+// what it leaves behind.
+func looped(steps int, leftBehind int64) string {
+	const mb = 1 << 20
+	var out strings.Builder
+	out.WriteString("ID,Event,Event Type,Name,Timestamp(ns),Process Id,Thread Id,Device Id,Ptr,Attr,Call Stack(Python),Call Stack(C)\n")
+	id, now, used, next := 0, int64(1_000_000), int64(0), 0
+	var live [][2]int64
+	row := func(event, kind, name, ptr, attr string) {
+		fmt.Fprintf(&out, "%d,%s,%s,%s,%d,9,9,0,%s,%s,,\n", id, event, kind, name, now, ptr, attr)
+		id++
+		now += 10
+	}
+	block := func(event string, addr, size int64) {
+		if event == "FREE" {
+			size = -size
+		}
+		used += size
+		row(event, "PTA", "N/A", fmt.Sprintf("0x%016x", addr), fmt.Sprintf(`"{allocation_id:%d,addr:0x%016x,size:%d,used:%d,total:1073741824}"`, addr, addr, max(size, -size), used))
+	}
+	take := func(size int64) int64 {
+		next++
+		block("MALLOC", int64(next), size)
+		return int64(next)
+	}
+	for range 16 { // loading
+		live = append(live, [2]int64{take(4 * mb), 4 * mb})
+		now += 1_000_000
+	}
+	for range steps {
+		row("MSTX", "Range_start", `"step start"`, "N/A", "")
+		addr := take(40 * mb)
+		if leftBehind > 0 {
+			live = append(live, [2]int64{take(leftBehind), leftBehind})
+		}
+		block("FREE", addr, 40*mb)
+		row("MSTX", "Range_end", `"Range end from id 1"`, "N/A", "")
+		now += 1000
+	}
+	for _, b := range live { // teardown
+		now += 5_000_000
+		block("FREE", b[0], b[1])
+	}
+	return out.String()
+}
+
+// TestSteps: what comes before and after the steps, and how long it takes, does not hide a leak and makes none.
+func TestSteps(t *testing.T) {
+	for _, c := range []struct {
+		steps      int
+		leftBehind int64
+		rising     bool
+		bySteps    bool
+		cause      string
+	}{
+		{12, 2 << 20, true, true, "leak"},
+		{12, 0, false, true, "healthy"},
+		{1000, 1 << 20, true, true, "leak"},
+		{1000, 0, false, true, "healthy"},
+		{5, 0, false, false, "healthy"},
+	} {
+		file := filepath.Join(t.TempDir(), "memscope_dump_1.csv")
+		if err := os.WriteFile(file, []byte(looped(c.steps, c.leftBehind)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		view := at(ask(t, "trend", file)["result"], "views.0").(map[string]any)
+		growth := int64(view["floor_growth_per_bucket_bytes"].(float64))
+		if view["rising"] != c.rising || (view["steps"].(float64) >= float64(c.steps)) != c.bySteps ||
+			c.rising && (growth < c.leftBehind/2 || growth > c.leftBehind) {
+			t.Errorf("%d steps with %d left behind: %v %v %v", c.steps, c.leftBehind, view["rising"], view["steps"], growth)
+		}
+		if got := at(ask(t, "diagnose", file)["result"], "conclusions.0.cause"); got != c.cause {
+			t.Errorf("%d steps with %d left behind: %v, want %s", c.steps, c.leftBehind, got, c.cause)
+		}
+	}
+}
