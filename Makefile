@@ -48,7 +48,7 @@ endif
 	tools/setup.sh test
 	touch $@
 
-artefacts := $(OUT)/bin/msmemscope $(OUT)/bin/msmemscope.bin
+artefacts := $(addprefix $(OUT)/bin/,msmemscope msmemscope.bin mssanitizer mssanitizer.bin)
 -include native/agent/model/model.mk
 -include native/native.mk
 -include native/hostheap/hostheap.mk
@@ -66,6 +66,12 @@ python-tree:
 $(OUT)/bin/msmemscope: scripts/msmemscope
 	@mkdir -p $(@D)
 	install -m 755 $< $@
+
+# Other names of the same files.
+$(OUT)/bin/mssanitizer: $(OUT)/bin/msmemscope
+	ln -sf msmemscope $@
+$(OUT)/bin/mssanitizer.bin: $(OUT)/bin/msmemscope.bin
+	ln -sf msmemscope.bin $@
 
 # Go knows better than make what is out of date.
 $(OUT)/bin/msmemscope.bin: FORCE

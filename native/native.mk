@@ -36,6 +36,18 @@ $(native_library): $(native_agent) $(native_hooks) $(native_headers) native/nati
 $(native_names): $(native_library)
 	ln -sf $(notdir $<) $@
 
+# ---- what mssanitizer preloads, too, and programs link that were built with its header: works without the agent
+native_acl := $(wildcard native/hooks/acl/*.c) native/agent/symbols.c
+native_sanitizer := $(OUT)/tools/mssanitizer/lib64/libascend_acl_hook.so $(OUT)/tools/mssanitizer/include/acl/acl.h
+
+$(OUT)/tools/mssanitizer/lib64/libascend_acl_hook.so: $(native_acl) $(native_headers) native/native.mk
+	@mkdir -p $(@D)
+	$(ZIGCC) $(NATIVE_CFLAGS) $(NATIVE_LDFLAGS) -Wl,-soname,libascend_acl_hook.so -o $@ $(native_acl)
+
+$(OUT)/tools/mssanitizer/include/acl/acl.h: native/hooks/acl/include/acl/acl.h
+	@mkdir -p $(@D)
+	install -m 644 $< $@
+
 # ---- what the front script starts: a program without a C library
 NATIVE_START_FLAGS := -std=gnu17 -Wall -Wextra -Werror -O2 -ffreestanding -fno-builtin -fno-stack-protector -nostdlib -static -s
 
@@ -43,7 +55,7 @@ $(OUT)/bin/msmemscope.start: native/start/start.c native/native.mk
 	@mkdir -p $(@D)
 	$(ZIGCC) $(NATIVE_START_FLAGS) -o $@ $<
 
-native_artefacts := $(native_library) $(native_names) $(OUT)/bin/msmemscope.start
+native_artefacts := $(native_library) $(native_names) $(native_sanitizer) $(OUT)/bin/msmemscope.start
 artefacts += $(native_artefacts) $(OUT)/lib64/msmemscope-gauge
 
 $(OUT)/lib64/msmemscope-gauge: native/gauge/gauge.c native/native.mk
@@ -105,6 +117,7 @@ $(eval $(call native_tests,cov,--coverage))
 .PHONY: native-test native-asan native-tsan native-cov
 native-test: native-test-build native-stress $(native_artefacts)
 	native/test/check_libraries.sh $(OUT)/lib64
+	native/test/check_libraries.sh $(OUT)/tools/mssanitizer/lib64
 	build/native/test/unit
 
 native-asan: native-asan-build

@@ -91,6 +91,7 @@ setup_test() {
     missing=
     need() { missing="$missing $1"; }
     command -v gcc >/dev/null || need gcc
+    command -v g++ >/dev/null || need g++
     command -v readelf >/dev/null || need binutils
     [ -e /usr/include/stdio.h ] || need libc6-dev
     [ -e /usr/include/cmocka.h ] || need libcmocka-dev

@@ -92,7 +92,7 @@ run lint tools/lint.sh
 run generated tools/check-generated.sh
 run build-aarch64 make --no-print-directory build-aarch64
 run cross tools/cross.sh
-run glibc tools/check-glibc.sh build/bin build/lib64 build/vnpu build/examples build/aarch64
+run glibc tools/check-glibc.sh build/bin build/lib64 build/tools build/vnpu build/examples build/aarch64
 run model make --no-print-directory model
 run_cmocka native make --no-print-directory native-test
 run_cmocka asan make --no-print-directory native-asan

@@ -50,11 +50,17 @@ endef
 $(eval $(call example,train,examples/train.c examples/caching_pool.c examples/pool_report.c,ascendcl ms_tools_ext))
 $(eval $(call example,storm,examples/storm.c,ascend_hal))
 
+# C++, without its library, and without debug information, as released programs are.
+$(OUT)/examples/add_custom_npu: examples/add_custom_npu/main.cpp $(VNPU_HEADERS) vnpu/vnpu.mk $(OUT)/vnpu/lib64/libascendcl.so
+	@mkdir -p $(@D)
+	$(subst zig cc,zig c++,$(ZIGCC)) -O2 -g0 -Wall -Wextra -Werror -fno-exceptions -fno-rtti -nostdlib++ -Ivnpu/include \
+		-Wl,-rpath,'$$ORIGIN/../vnpu/lib64' -o $@ $< -L$(OUT)/vnpu/lib64 -lascendcl
+
 $(OUT)/examples/train.py: examples/train.py
 	@mkdir -p $(@D)
 	install -m 755 $< $@
 
-example_artefacts := $(addprefix $(OUT)/examples/,train storm train.py)
+example_artefacts := $(addprefix $(OUT)/examples/,train storm add_custom_npu train.py)
 artefacts += $(example_artefacts)
 
 .PHONY: examples

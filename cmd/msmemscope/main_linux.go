@@ -1,11 +1,15 @@
-// Command msmemscope is the whole program: the command line with the launcher, and, under another name, the collector.
+// Command msmemscope is the whole program: the command line with the launcher, and, under other names, the collector and
+// mssanitizer.
 package main
 
 import (
 	"os"
+	"path/filepath"
+	"strings"
 
 	"memscope/internal/cli"
 	"memscope/internal/launch"
+	"memscope/internal/sanitizer"
 	"memscope/internal/session"
 )
 
@@ -14,6 +18,10 @@ func main() { os.Exit(run()) }
 func run() int {
 	if os.Args[0] == session.ProcessName {
 		return session.Main(cli.API, os.Args[1:])
+	}
+	if strings.HasPrefix(filepath.Base(os.Args[0]), "mssanitizer") {
+		program := sanitizer.Program{Stdout: os.Stdout, Stderr: os.Stderr, Version: cli.Version(), Run: launch.Check}
+		return program.Main(os.Args[1:])
 	}
 	program := cli.Program{
 		Stdout: os.Stdout, Stderr: os.Stderr, Dir: os.Getwd, Run: launch.Run, Recover: recoverDump,

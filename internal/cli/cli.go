@@ -21,6 +21,9 @@ const (
 // version is set by the linker from the file VERSION.
 var version = "unversioned"
 
+// Version is that of the whole program.
+func Version() string { return version }
+
 // Program is what a command line works with.
 type Program struct {
 	Stdout, Stderr io.Writer

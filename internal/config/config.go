@@ -26,6 +26,9 @@ const (
 	Inefficient
 	OOM
 	HostLeaks
+	// What mssanitizer checks, one of the two and nothing else: the memory that the driver hands out, or AscendCL.
+	CheckDeviceHeap
+	CheckCANNHeap
 )
 
 // Levels is a set of collection levels.
@@ -94,7 +97,12 @@ type Config struct {
 	Steps        []uint32
 	Pools        []string // the user's own, event.Named and on
 	Programs     []string // that analyse the events, absolute paths
+
+	Suppressions []string // of a leak check, as leakcheck.Parse takes them
 }
+
+// Checks says whether this is a leak check: no dump, no other analysis.
+func (c *Config) Checks() bool { return c.Analysis&(CheckDeviceHeap|CheckCANNHeap) != 0 }
 
 // MostPools bounds Pools.
 const MostPools = int(event.Pools - event.Named)

@@ -13,12 +13,15 @@ import (
 // hooks are preloaded into the target in this order (contract 1.9). They are names of one library, which is loaded once.
 var hooks = []string{"libleaks_ascend_hal_hook.so", "libascend_mstx_hook.so", "libascend_kernel_hook.so"}
 
+// sanitizerHook is preloaded as well for a leak check; programs are linked with it.
+const sanitizerHook = "../tools/mssanitizer/lib64/libascend_acl_hook.so"
+
 // envPools names the user's own pools to the mstx hook (native/hooks/mstx/pool.h).
 const envPools = "MSMEMSCOPE_POOLS"
 
-// environment is the target's: environ with the hooks and the name of the session. LD_LIBRARY_PATH stays as it is: the hooks are
+// environment is the target's: environ with the hooks, files below libDir, and the name of the session. LD_LIBRARY_PATH stays as it is: the hooks are
 // named by their paths and need nothing of ours, and each helper process would search one more directory.
-func environment(environ []string, libDir, sessionName string) ([]string, error) {
+func environment(environ []string, libDir string, hooks []string, sessionName string) ([]string, error) {
 	if strings.ContainsAny(libDir, ": ") {
 		return nil, fmt.Errorf("the libraries lie in %q; a path with a blank or a colon cannot be preloaded", libDir)
 	}

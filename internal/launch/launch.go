@@ -19,6 +19,7 @@ import (
 
 	"memscope/internal/config"
 	"memscope/internal/dump/spool"
+	"memscope/internal/leakcheck"
 	"memscope/internal/session"
 )
 
@@ -30,11 +31,26 @@ const silence = 30 * time.Second
 // deathPause lies between the death of the collector and the words that the program runs on.
 const deathPause = 50 * time.Millisecond
 
-const notComplete = "the dump is not complete"
-
 // Run runs program (the word and its arguments) under the tool and returns the status to exit with: the program's own, 128
 // and the signal's number when one killed it, 126 or 127 when it did not start, 2 when the tool itself cannot begin.
 func Run(cfg config.Config, program []string) int {
+	return (&launcher{cfg: &cfg}).start(program)
+}
+
+// Check is Run for a leak check, which prints nothing but complaints. found is nil when the check did not come to its end.
+func Check(cfg config.Config, program []string) (status int, found *leakcheck.Report) {
+	l := &launcher{cfg: &cfg}
+	l.out.found = &leakcheck.Report{}
+	status = l.start(program)
+	if l.out.incomplete {
+		return status, nil
+	}
+	return status, l.out.found
+}
+
+// start starts the program and does everything else.
+func (l *launcher) start(program []string) int {
+	l.out.incomplete = true // until the program runs
 	if err := refuseNested(); err != nil {
 		return fail(exitUsage, err)
 	}
@@ -45,18 +61,21 @@ func Run(cfg config.Config, program []string) int {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
+	if path := filepath.Join(libDir, sanitizerHook); l.out.found != nil && !isFile(path) {
+		return fail(exitUsage, fmt.Errorf("%s is missing; the installation is incomplete", path))
+	}
 	listener, name, err := listen()
 	if err != nil {
 		return fail(exitUsage, fmt.Errorf("cannot make the session socket: %w", err))
 	}
 	inheritIgnored(os.Getenv(envIgnored))
 	os.Unsetenv(envIgnored)
-	env, err := environment(os.Environ(), libDir, name)
+	env, err := environment(os.Environ(), libDir, l.hooks(), name)
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	if len(cfg.Pools) > 0 {
-		env = set(env, envPools, strings.Join(cfg.Pools, ","))
+	if len(l.cfg.Pools) > 0 {
+		env = set(env, envPools, strings.Join(l.cfg.Pools, ","))
 	}
 	signals := make(chan os.Signal, 64)
 	pass(signals, plain)
@@ -73,7 +92,8 @@ func Run(cfg config.Config, program []string) int {
 	pass(signals, realTime()) // rarer than plain ones, and each takes its time: the target need not wait for it
 	keepDescriptors()
 	ignoreStops()
-	l := &launcher{cfg: &cfg, listener: listener, target: target, signals: signals, nest: make(chan *canary, 1)}
+	l.out.incomplete = false
+	l.listener, l.target, l.signals, l.nest = listener, target, signals, make(chan *canary, 1)
 	go keepCanary(l.nest, canaryPause)
 	return l.run()
 }
@@ -124,7 +144,7 @@ func (l *launcher) run() int {
 			}
 			select { // what has killed the one may have killed the other
 			case status := <-ended:
-				l.buried(notComplete)
+				l.buried(l.out.notComplete())
 				l.finish()
 				return exitCode(status)
 			case <-time.After(deathPause):
@@ -154,9 +174,20 @@ func (l *launcher) buried(means string) {
 	l.collector = nil
 }
 
+// hooks are the libraries to preload.
+func (l *launcher) hooks() []string {
+	if l.out.found == nil {
+		return hooks
+	}
+	return append(hooks[:len(hooks):len(hooks)], sanitizerHook)
+}
+
 // remedy names the command that completes the dump, if something has been recorded that it can use.
 func (l *launcher) remedy() string {
 	path := l.cfg.OutputPath
+	if path == "" {
+		return ""
+	}
 	if spools, _ := filepath.Glob(filepath.Join(path, "*", spool.Dir)); len(spools) == 0 {
 		return ""
 	}
@@ -179,7 +210,7 @@ func (l *launcher) finish() {
 		select {
 		case <-time.After(silence):
 			bar.close()
-			complain(errors.New("the collector does not answer, the dump is not complete" + l.remedy()))
+			complain(errors.New("the collector does not answer, " + l.out.notComplete() + l.remedy()))
 			l.out.incomplete = true
 			l.out.print()
 			return
@@ -189,13 +220,18 @@ func (l *launcher) finish() {
 			}
 			bar.close()
 			l.out.print()
-			fmt.Fprintln(os.Stderr, "[msmemscope] Info: the dump is finished in the background.")
+			if l.out.found == nil {
+				fmt.Fprintln(os.Stderr, "[msmemscope] Info: the dump is finished in the background.")
+			} else {
+				complain(errors.New("interrupted, " + l.out.notComplete()))
+				l.out.incomplete = true
+			}
 			return
 		case m, ok := <-l.collector.messages:
 			switch {
 			case !ok:
 				bar.close()
-				l.buried(notComplete)
+				l.buried(l.out.notComplete())
 				l.out.print()
 				return
 			case m.Progress != nil:

@@ -236,7 +236,7 @@ func TestEnvironment(t *testing.T) {
 	if !regexp.MustCompile("^" + want + "$").MatchString(r.out) {
 		t.Errorf("got  %q\nwant %q", r.out, want)
 	}
-	env, err := environment([]string{"HOME=/"}, libs, "x")
+	env, err := environment([]string{"HOME=/"}, libs, hooks, "x")
 	if want := []string{"HOME=/", "LD_PRELOAD=" + strings.TrimSuffix(preload, ":"+mine), session.EnvSession + "=x"}; err != nil || !slices.Equal(env, want) {
 		t.Errorf("got  %q (%v)\nwant %q", env, err, want)
 	}

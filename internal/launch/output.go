@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/term"
 
+	"memscope/internal/leakcheck"
 	"memscope/internal/session"
 )
 
@@ -16,8 +17,17 @@ type printer struct {
 	lines      []string
 	report     string
 	done       session.Done
-	stopped    []string // what a collector wrote to standard error before it died
-	incomplete bool     // the collector did not finish
+	stopped    []string          // what a collector wrote to standard error before it died
+	incomplete bool              // the collector did not finish
+	found      *leakcheck.Report // of a leak check: gets what there is to report; nil otherwise
+}
+
+// notComplete is what it means that the collector did not finish.
+func (p *printer) notComplete() string {
+	if p.found != nil {
+		return "the leaks of the program are not known"
+	}
+	return "the dump is not complete"
 }
 
 // mostLines bounds what is kept: a job of days may open many files.
@@ -31,6 +41,9 @@ func (p *printer) keep(m session.Message) {
 	if m.Done != nil {
 		p.done = *m.Done
 	}
+	if m.Leaks != nil && p.found != nil {
+		p.found.Add(m.Leaks)
+	}
 }
 
 func (p *printer) collectorSaid(lines []string) { p.stopped = lines }
@@ -39,6 +52,10 @@ func (p *printer) collectorSaid(lines []string) { p.stopped = lines }
 func (p *printer) print() {
 	for _, line := range p.stopped {
 		fmt.Fprintln(os.Stderr, "[msmemscope] collector: "+line)
+	}
+	if p.found != nil {
+		p.printCheck()
+		return
 	}
 	lines := p.lines
 	if p.done.Collected > 0 {
@@ -54,6 +71,18 @@ func (p *printer) print() {
 	}
 	fmt.Fprint(os.Stdout, p.report)
 	fmt.Fprint(os.Stdout, p.done.Lines())
+}
+
+// printCheck writes what a leak check has to say beside its report: complaints.
+func (p *printer) printCheck() {
+	for _, line := range p.lines {
+		if !strings.HasPrefix(line, "[msmemscope] Info:") {
+			fmt.Fprintln(os.Stderr, line)
+		}
+	}
+	if p.found.Living = p.done.Living; p.done.Living > 0 {
+		fmt.Fprintf(os.Stderr, "[msmemscope] Warn: %d process(es) of the program live on; what they leak is not reported.\n", p.done.Living)
+	}
 }
 
 // progress is a line on the terminal, for a rest that takes longer than a moment. It is ours because the usual library brings

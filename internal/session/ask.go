@@ -19,7 +19,7 @@ const flushNotice = "[msmemscope] Info: Fflush temporary cache events to file!"
 
 // inherited is the configuration of a new client: that of the run, or what the process that forked it has set.
 func (s *session) inherited(text string) (*config.Config, error) {
-	if text == "" {
+	if text == "" || s.cfg.Checks() {
 		return s.cfg, nil
 	}
 	cfg, _, err := s.options(text, s.fixed(), s.fixed() != nil)
@@ -56,8 +56,13 @@ func (s *session) answer(conn *net.UnixConn, pid int, ask uint8, text string) {
 	}
 }
 
-// reconfigure changes the options of one client.
+// reconfigure changes the options of one client. Under a leak check they stay what they are, without a word: the program is not to
+// be disturbed.
 func (s *session) reconfigure(conn *net.UnixConn, c *client, text string) {
+	if s.cfg.Checks() {
+		_ = wire.Answer(conn, wire.Accepted, s.wireConfig(s.cfg))
+		return
+	}
 	var notices []string
 	var cfg config.Config
 	var err error

@@ -14,6 +14,7 @@ import (
 	"memscope/internal/config"
 	"memscope/internal/dump/stacks"
 	"memscope/internal/event"
+	"memscope/internal/leakcheck"
 	"memscope/internal/ledger"
 	"memscope/internal/wire"
 )
@@ -48,6 +49,7 @@ type client struct {
 	log     log
 	dump    dump
 	pyTrace *pyTrace
+	check   *check // nil: no leak check
 	ev      event.Event
 
 	replaced atomic.Bool // from outside: the process has executed another program, or says that it ends
@@ -71,9 +73,10 @@ type client struct {
 	toldGauge     bool
 	residentAt    time.Time // of residentBytes
 	residentBytes int64
-	collected     bool          // something was recorded
-	report        bytes.Buffer  // valid after done
-	done          chan struct{} // closed when everything is written
+	collected     bool               // something was recorded
+	report        bytes.Buffer       // valid after done
+	leaks         *leakcheck.Process // as report; nil without a check
+	done          chan struct{}      // closed when everything is written
 
 	wake *time.Timer
 }
@@ -88,6 +91,9 @@ func newClient(s *session, proc *process, pid uint64, ring *wire.Ring) *client {
 	c.pyTrace = newPyTrace(&c.dump, s.offset)
 	c.ledger, c.labels = ledger.New(c.row), labels.New()
 	c.configure(s.cfg)
+	if s.cfg.Checks() {
+		c.check = newCheck(c)
+	}
 	return c
 }
 
@@ -212,6 +218,10 @@ func (c *client) apply(safe int64) {
 
 // use handles one record.
 func (c *client) use(rec wire.Record) {
+	if c.check != nil {
+		c.check.use(rec)
+		return
+	}
 	switch rec.Type() {
 	case wire.TypeUndo:
 		c.ledger.Undo(rec.Free().Addr, uint64(rec.TID()), rec.Head().Stamp+c.session.offset)
@@ -270,6 +280,9 @@ func (c *client) label() {
 
 // row is the ledger's sink.
 func (c *client) row(ev *event.Event, b *ledger.Block) {
+	if c.check != nil {
+		return
+	}
 	if !c.collected {
 		c.collected = true
 		c.dump.open()
@@ -356,6 +369,9 @@ func (c *client) shutRing(why string) {
 
 // finish writes what the end of the process implies and closes everything.
 func (c *client) finish() {
+	if c.check != nil {
+		c.leaks = c.check.leaks()
+	}
 	c.ledger.Exit(monotonic() + c.session.offset)
 	h := c.ring.Header()
 	c.log.Logf(config.Info, "process %d has ended: %d events in %v; its threads waited %d times for space, %v together", c.pid,
@@ -367,7 +383,7 @@ func (c *client) finish() {
 	}
 	if c.collected {
 		c.set.Report(&c.report)
-	} else if !c.session.alone {
+	} else if !c.session.alone && c.check == nil {
 		c.session.talk.line(fmt.Sprintf("[msmemscope] Warn: process %d used the stack, but nothing was recorded: %s.", c.pid, c.whyNothing()))
 	}
 	c.ledger, c.set, c.decoder, c.kernels = nil, nil, nil, nil // what lives may be much, and the rendering may take long

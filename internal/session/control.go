@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"memscope/internal/config"
+	"memscope/internal/leakcheck"
 )
 
 // ProcessName is argv[0] of a collector: the program is one binary, and main looks at this.
@@ -38,6 +39,9 @@ type Message struct {
 	Progress *Progress `json:",omitempty"` // after Finish only
 	Report   string    `json:",omitempty"` // after Finish only: the text for standard output
 	Done     *Done     `json:",omitempty"` // the last message
+	// Leaks comes after Finish, too: what one process of a leak check has not freed. A long list comes in parts, one behind the
+	// other.
+	Leaks *leakcheck.Process `json:",omitempty"`
 }
 
 // Progress counts the bytes that are still to be rendered.

@@ -263,6 +263,11 @@ func (s *session) conclude() {
 	if report != "" {
 		s.talk.say(Message{Report: report})
 	}
+	for _, c := range ended {
+		if c.collected && c.leaks != nil {
+			s.talk.sayLeaks(c.leaks)
+		}
+	}
 	s.talk.say(Message{Done: &done})
 }
 

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"io"
 	"sync"
+
+	"memscope/internal/leakcheck"
 )
 
 // talk sends messages to the launcher without ever waiting for it: a stopped launcher must not stop the collection. Without a launcher
@@ -56,6 +58,22 @@ func (t *talk) take() []string {
 
 // line says a line for the user.
 func (t *talk) line(text string) { t.say(Message{Line: text}) }
+
+// sayLeaks says what a process has leaked, in messages of a bounded size.
+func (t *talk) sayLeaks(p *leakcheck.Process) {
+	const most = 1000
+	part := *p
+	for rest := p.Leaks; ; {
+		part.Leaks = rest[:min(most, len(rest))]
+		rest = rest[len(part.Leaks):]
+		send := part
+		t.say(Message{Leaks: &send})
+		if len(rest) == 0 {
+			return
+		}
+		part.Origins, part.Suppressed = nil, leakcheck.Sum{} // said once
+	}
+}
 
 // close ends the talk; what is queued still goes out.
 func (t *talk) close() {

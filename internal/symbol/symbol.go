@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -75,6 +76,17 @@ func (s *Symbolizer) Frame(m *Module, pc uint64) string {
 	}
 	s.texts[place{m, pc}] = text
 	return text
+}
+
+// Place is what a return address in a library was, as far as it is known; line counts from 1.
+func (s *Symbolizer) Place(m *Module, pc uint64) (function, file string, line int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	function, file, line = s.find(m, pc-m.Bias)
+	if i := strings.LastIndex(function, "+0x"); i >= 0 {
+		function = function[:i]
+	}
+	return function, file, line
 }
 
 // find looks a return address up, as an address in the file. function is "name+0xoffset" or "+0xoffset".

@@ -59,6 +59,10 @@ const (
 	TypeAtenAccess = C.MS_ATEN_ACCESS
 	TypePyBegin    = C.MS_PY_BEGIN
 	TypePyEnd      = C.MS_PY_END
+
+	TypeACLAlloc = C.MS_ACL_ALLOC
+	TypeMap      = C.MS_MAP
+	TypeUnmap    = C.MS_UNMAP
 )
 
 const (
@@ -142,6 +146,11 @@ const (
 )
 
 const (
+	CheckDeviceHeap = C.MS_CHECK_DEVICE_HEAP
+	CheckCANNHeap   = C.MS_CHECK_CANN_HEAP
+)
+
+const (
 	SayOut   = C.MS_SAY_OUT
 	SayError = C.MS_SAY_ERROR
 	SayWait  = C.MS_SAY_WAIT
@@ -169,6 +178,8 @@ type (
 	Stack        C.struct_ms_stack
 	Code         C.struct_ms_code
 	Loaded       C.struct_ms_loaded
+	ACLAlloc     C.struct_ms_acl_alloc
+	Map          C.struct_ms_map
 	Hello        C.struct_ms_hello
 	Config       C.struct_ms_config
 	Welcome      C.struct_ms_welcome

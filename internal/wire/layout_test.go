@@ -24,6 +24,8 @@ func TestLayout(t *testing.T) {
 		"ms_loaded":        reflect.TypeFor[Loaded](),
 		"ms_call":          reflect.TypeFor[Call](),
 		"ms_access":        reflect.TypeFor[Access](),
+		"ms_acl_alloc":     reflect.TypeFor[ACLAlloc](),
+		"ms_map":           reflect.TypeFor[Map](),
 		"ms_hello":         reflect.TypeFor[Hello](),
 		"ms_config":        reflect.TypeFor[Config](),
 		"ms_welcome":       reflect.TypeFor[Welcome](),

@@ -87,7 +87,13 @@ func (r Record) Behind() (b []byte, ok bool) {
 	return unsafe.Slice((*byte)(unsafe.Add(r.p, begin)), size), true
 }
 
-// TextBytes is the text behind Text, Snapshot or Access, a view into the ring.
+// ACLAlloc is the record as a block of AscendCL's. Only for TypeACLAlloc.
+func (r Record) ACLAlloc() *ACLAlloc { return (*ACLAlloc)(r.p) }
+
+// Map is the record as a mapping. Only for TypeMap and TypeUnmap.
+func (r Record) Map() *Map { return (*Map)(r.p) }
+
+// TextBytes is the text behind Text, Snapshot, Access or ACLAlloc, a view into the ring.
 func (r Record) TextBytes() []byte {
 	length, begin := r.text()
 	return unsafe.Slice((*byte)(unsafe.Add(r.p, begin)), min(uint64(length), r.Size()-uint64(begin), TextMax))
@@ -100,6 +106,8 @@ func (r Record) text() (length uint32, begin uintptr) {
 		return r.Snapshot().Length, unsafe.Sizeof(Snapshot{})
 	case TypeAtenAccess:
 		return r.Access().Length, unsafe.Sizeof(Access{})
+	case TypeACLAlloc:
+		return r.ACLAlloc().Length, unsafe.Sizeof(ACLAlloc{})
 	}
 	return r.Text().Length, unsafe.Sizeof(Text{})
 }
@@ -119,7 +127,7 @@ func (r Record) Plausible() bool {
 		_, ok := r.Behind()
 		return ok
 	}
-	if typ := r.Type(); !hasText(typ) && typ != TypeSnapshot && typ != TypeAtenAccess {
+	if typ := r.Type(); !hasText(typ) && typ != TypeSnapshot && typ != TypeAtenAccess && typ != TypeACLAlloc {
 		return true
 	}
 	length, begin := r.text()
@@ -173,6 +181,10 @@ func leastSize(typ uint16) uint64 {
 		return uint64(unsafe.Sizeof(Loaded{}))
 	case TypeAtenAccess:
 		return uint64(unsafe.Sizeof(Access{}))
+	case TypeACLAlloc:
+		return uint64(unsafe.Sizeof(ACLAlloc{}))
+	case TypeMap, TypeUnmap:
+		return uint64(unsafe.Sizeof(Map{}))
 	}
 	if hasText(typ) {
 		return uint64(unsafe.Sizeof(Text{}))

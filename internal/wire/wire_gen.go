@@ -54,6 +54,10 @@ const (
 	TypeAtenAccess = 0x6b
 	TypePyBegin    = 0x6c
 	TypePyEnd      = 0x6d
+
+	TypeACLAlloc = 0x6e
+	TypeMap      = 0x6f
+	TypeUnmap    = 0x70
 )
 
 const (
@@ -133,6 +137,11 @@ const (
 	HeapStart = 0x5
 	HeapStop  = 0x6
 	AskMax    = 0x4000
+)
+
+const (
+	CheckDeviceHeap = 0x20
+	CheckCANNHeap   = 0x40
 )
 
 const (
@@ -265,6 +274,18 @@ type (
 		Number          uint32
 		Path_length     uint16
 		Build_id_length uint16
+	}
+	ACLAlloc struct {
+		H      Head
+		Addr   uint64
+		Size   uint64
+		Line   uint32
+		Length uint32
+	}
+	Map struct {
+		H      Head
+		Addr   uint64
+		Handle uint64
 	}
 	Hello struct {
 		Magic    uint32

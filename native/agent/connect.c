@@ -167,16 +167,20 @@ static bool map_ring(int memory, uint64_t size)
 }
 
 /* abi.md 1.2: memory needs both bits of `events` to be shown and either to be followed while paused. */
-static void set_modes(uint32_t events, uint32_t level)
+static void set_modes(uint32_t events, uint32_t level, uint32_t analysis)
 {
     const uint32_t both = 1 | 2, launch = 4, kernel = 2;
     agent.mode[MS_MEMORY][1] = (events & both) == both ? MS_NORMAL : MS_SKIP;
     agent.mode[MS_MEMORY][0] = (events & both) != 0 ? MS_SHADOW : MS_SKIP;
-    agent.mode[MS_TRACE][1] = MS_NORMAL;
+    agent.mode[MS_TRACE][1] = analysis & (MS_CHECK_DEVICE_HEAP | MS_CHECK_CANN_HEAP) ? MS_SKIP : MS_NORMAL;
     agent.mode[MS_TRACE][0] = MS_SKIP;
     bool kernels = (events & launch) && (level & kernel);
     agent.mode[MS_KERNEL][1] = kernels ? MS_NORMAL : MS_SKIP;
     agent.mode[MS_KERNEL][0] = kernels ? MS_SHADOW : MS_SKIP;
+    for (int tracing = 0; tracing < 2; tracing++) {
+        agent.mode[MS_CANN_HEAP][tracing] = analysis & MS_CHECK_CANN_HEAP ? MS_NORMAL : MS_SKIP;
+        agent.mode[MS_DEVICE_HEAP][tracing] = analysis & MS_CHECK_DEVICE_HEAP ? MS_NORMAL : MS_SKIP;
+    }
 }
 
 /* A connection to the session that there is, or to one that is made for it; -1 when nobody collects for us. */
@@ -217,7 +221,7 @@ bool connect_collector(void)
 void take_options(const struct ms_config *config, const char *options, size_t length)
 {
     agent.config = *config;
-    set_modes(config->events, config->level);
+    set_modes(config->events, config->level, config->analysis);
     if (options != agent.options) {
         agent.options_length = (uint32_t)length;
         memcpy(agent.options, options, length);

@@ -127,7 +127,11 @@ static bool has_stack(enum ms_type type)
     case MS_PY_RETURN:
     case MS_PY_OPEN:
     case MS_PY_STOP:
+    case MS_MAP:
+    case MS_UNMAP:
         return false;
+    case MS_FREE: /* a leak check asks where memory comes from */
+        return (agent.config.analysis & (MS_CHECK_DEVICE_HEAP | MS_CHECK_CANN_HEAP)) == 0;
     default:
         return true;
     }

@@ -102,6 +102,10 @@ enum ms_type {
     MS_ATEN_ACCESS = 107, /* struct ms_access */
     MS_PY_BEGIN = 108,    /* struct ms_text: a range of this thread that the program names begins */
     MS_PY_END = 109,      /* struct ms_text: ... ends */
+
+    MS_ACL_ALLOC = 110, /* struct ms_acl_alloc: AscendCL has given the program memory */
+    MS_MAP = 111,       /* struct ms_map: physical memory is mapped at an address, and stays as long as that is so */
+    MS_UNMAP = 112,     /* struct ms_map: ... no more */
 };
 
 /* Levels of a label (abi.md 3.9); USER_1 to USER_3 are filled in the order of the pushes, which all say MS_LEVEL_USER. */
@@ -275,6 +279,24 @@ struct ms_loaded {
     uint16_t build_id_length; /* ... and follow that; 0: it has none */
 };
 
+/*
+ * A block of AscendCL's. Its frees are MS_FREE and MS_UNDO of the pool MS_HAL: of a process only one of the two layers is
+ * recorded. MS_F_CREATE: physical memory, `addr` is its handle.
+ */
+struct ms_acl_alloc {
+    struct ms_head h;
+    uint64_t addr;
+    uint64_t size;
+    uint32_t line;   /* of the call in the program's source; 0: unknown */
+    uint32_t length; /* bytes of the file's name that follow this struct, no terminator */
+};
+
+struct ms_map {
+    struct ms_head h;
+    uint64_t addr;
+    uint64_t handle; /* of physical memory; MS_UNMAP: 0 */
+};
+
 enum ms_log_level { MS_LOG_DEBUG = 0, MS_LOG_INFO = 1, MS_LOG_WARN = 2, MS_LOG_ERROR = 3 };
 
 /* ------------------------------------------------------------------ session socket
@@ -326,6 +348,9 @@ enum ms_answer {
     MS_REFUSED_OPTIONS = 4,
 };
 
+/* What mssanitizer checks; bits beside those of the analyses. */
+enum ms_check { MS_CHECK_DEVICE_HEAP = 32, MS_CHECK_CANN_HEAP = 64 };
+
 /* What the target has to know of the user's options; bit values of contract.md 1.6. */
 struct ms_config {
     uint32_t events;    /* collected: alloc 1, free 2, launch 4, access 8 */
@@ -337,7 +362,7 @@ struct ms_config {
     uint8_t launched; /* a launcher watches over the run and speaks to the user for us */
     uint32_t c_stack_depth;
     uint32_t py_stack_depth;
-    uint32_t analysis; /* leaks 1, decompose 2, inefficient 4, oom 8, host-leaks 16 */
+    uint32_t analysis; /* leaks 1, decompose 2, inefficient 4, oom 8, host-leaks 16; enum ms_check */
     uint32_t reserved;
 };
 

@@ -38,9 +38,31 @@ aclError aclrtMallocAlign32Impl(void **devPtr, size_t size, aclrtMemMallocPolicy
     return allocate(devPtr, size, 0, policy);
 }
 
+aclError aclrtMallocCachedImpl(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
+{
+    return aclrtMallocImpl(devPtr, size, policy);
+}
+
+aclError aclrtMallocWithCfgImpl(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg)
+{
+    return cfg ? ACL_ERROR_RT_FEATURE_NOT_SUPPORT : aclrtMallocImpl(devPtr, size, policy);
+}
+
+aclError aclrtMallocForTaskSchedulerImpl(void **devPtr, size_t size, aclrtMemMallocPolicy policy,
+                                         aclrtMallocConfig *cfg)
+{
+    return aclrtMallocWithCfgImpl(devPtr, size, policy, cfg);
+}
+
 aclError aclrtFreeImpl(void *devPtr)
 {
     return devPtr ? rtFree(devPtr) : ACL_ERROR_INVALID_PARAM;
+}
+
+aclError aclrtFreeWithDevSyncImpl(void *devPtr)
+{
+    rtError_t error = rtDeviceSynchronize();
+    return error ? error : aclrtFreeImpl(devPtr);
 }
 
 aclError aclrtMallocHostImpl(void **hostPtr, size_t size)
@@ -51,6 +73,17 @@ aclError aclrtMallocHostImpl(void **hostPtr, size_t size)
 aclError aclrtFreeHostImpl(void *hostPtr)
 {
     return hostPtr ? rtFreeHost(hostPtr) : ACL_ERROR_INVALID_PARAM;
+}
+
+aclError aclrtMallocHostWithCfgImpl(void **ptr, uint64_t size, aclrtMallocConfig *cfg)
+{
+    return cfg ? ACL_ERROR_RT_FEATURE_NOT_SUPPORT : aclrtMallocHostImpl(ptr, size);
+}
+
+aclError aclrtFreeHostWithDevSyncImpl(void *hostPtr)
+{
+    rtError_t error = rtDeviceSynchronize();
+    return error ? error : aclrtFreeHostImpl(hostPtr);
 }
 
 aclError aclrtHostRegisterV2Impl(void *ptr, uint64_t size, uint32_t flag)

@@ -275,6 +275,36 @@ func (t *Table) Columns(id uint32) (python, c string) {
 	return text[0], text[1]
 }
 
+// Place is a frame, looked up; what is not known is empty or 0.
+type Place struct {
+	Library, Function, File string
+	Line                    int
+}
+
+// Places are the frames of a stack, innermost first.
+func (t *Table) Places(id uint32) (c, python []Place) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s, ok := t.read(id)
+	if !ok {
+		return nil, nil
+	}
+	for _, frame := range s.C {
+		var p Place
+		if m := t.modules[uint32(frame>>FrameShift)]; m != nil {
+			p.Library = m.Path
+			p.Function, p.File, p.Line = t.symbols.Place(m, frame&(1<<FrameShift-1))
+		}
+		c = append(c, p)
+	}
+	for _, l := range s.Lines {
+		if file, function, ok := strings.Cut(t.codes[l.Code], "\x00"); ok {
+			python = append(python, Place{Function: function, File: file, Line: int(l.Line)})
+		}
+	}
+	return c, python
+}
+
 func (t *Table) read(id uint32) (s Stack, ok bool) {
 	place, ok := t.stacks[id]
 	if !ok {

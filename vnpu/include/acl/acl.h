@@ -37,6 +37,8 @@ typedef enum {
     ACL_MEM_MALLOC_HUGE1G_ONLY_P2P = 7,
 } aclrtMemMallocPolicy;
 
+typedef struct aclrtMallocConfig aclrtMallocConfig; /* NULL */
+
 typedef enum {
     ACL_MEMCPY_HOST_TO_HOST = 0,
     ACL_MEMCPY_HOST_TO_DEVICE = 1,
