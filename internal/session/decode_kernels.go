@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"memscope/internal/config"
+	"memscope/internal/dump/stacks"
 	"memscope/internal/event"
 	"memscope/internal/wire"
 )
@@ -13,6 +14,9 @@ func (c *client) kernel(rec wire.Record) {
 	switch rec.Type() {
 	case wire.TypeKernelLaunch:
 		c.decoder.head(rec, &c.ev)
+		if c.ev.Stack == 0 && onlyEmptyPython(&c.cfg) {
+			c.ev.Stack = stacks.OnlyEmptyPython
+		}
 		c.kernels.launched(rec, &c.ev, c.launch)
 	case wire.TypeKernelNotice:
 		text := string(rec.TextBytes())

@@ -119,6 +119,11 @@ static bool has_stack(enum ms_type type)
     case MS_START_TRACE:
     case MS_STOP_TRACE:
     case MS_LOG:
+    case MS_KERNEL_NAME:
+    case MS_KERNEL_CLOCK:
+    case MS_KERNEL_RUN:
+    case MS_KERNEL_NOTICE:
+    case MS_KERNEL_CLOSED:
     case MS_LABEL_PUSH:
     case MS_LABEL_POP:
     case MS_LABEL_ADDRESS:
