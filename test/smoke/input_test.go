@@ -37,8 +37,6 @@ func TestBadInput(t *testing.T) {
 		{"--format=xml PROG", "format xml csv"},
 		{"--log-level=loud PROG", "log-level loud debug"},
 		{"--level=2 PROG", "level 2"},
-		{"--steps=1 PROG", "steps"},
-		{"--call-stack=c PROG", "call-stack"},
 		{"--watch=a,b PROG", "watch"},
 		{"--pid=1", "pid"},
 		{"--compare", "compare"},
