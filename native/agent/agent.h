@@ -69,6 +69,9 @@ MS_EXPORT void ms_put_text(enum ms_type type, uint16_t device, uint64_t value, c
 /* A line for the collector's log, where the user's --log-level wants it. printf format; cut at MS_TEXT_MAX bytes. */
 MS_EXPORT void ms_log(enum ms_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* The program begins to use cards: if it is Python, it gets what collects there (pyload.c). Outside ms_enter and ms_leave. */
+MS_EXPORT void ms_python_wanted(void);
+
 /* Marks that mean something else (abi.md 3.7, 3.8): what follows "memscope-aten-"; a whole "sanitizer-op: ..." message. */
 MS_EXPORT void ms_aten_mark(const char *message);
 MS_EXPORT void ms_sanitizer_mark(const char *message, void *stream);

@@ -1,8 +1,9 @@
 """What is collected from torch: operators and accesses, optimizer steps, tensors of the host."""
 
+import os
 import unittest
 
-from harness import Case
+from harness import ROOT, Case
 
 
 def operators(run):
@@ -216,6 +217,63 @@ class Decompose(Case):
         self.assertEqual(owners.count("PTA@weight@ops"), 1)
         self.assertEqual(owners.count("PTA@gradient@ops"), 3)
         self.assertEqual(owners.count("PTA@optimizer_state@ops"), 2)
+
+
+class UnderTheLauncher(Case):
+    """Programs that know nothing of the module."""
+
+    PRELUDE = "import torch, torch_npu, sys\n"
+
+    def test_operators(self):
+        run = self.run_script(
+            """
+            torch.npu.set_device(0)
+            a = torch.randn(3, device="npu:0")
+            print("namespace", [n for n in globals() if "msmem" in n], [p for p in sys.path if p.endswith("../python")])
+            """,
+            launcher="--output-path=out",
+            prelude=self.PRELUDE,
+            PYTHONPATH=self.standin(),
+        )
+        self.assertEqual(operators(run), [("ATEN_START", "randn.default"), ("ATEN_END", "randn.default")])
+        self.assertIn("namespace [] []", run.out)
+        self.assertEqual(run.err, "")
+
+    def test_labels(self):
+        run = self.run_script(
+            """
+            torch.npu.set_device(0)
+            model = torch.nn.Linear(64, 64).to("npu:0")
+            optimizer = torch.optim.Adam(model.parameters())
+            model.weight.grad = torch.empty_like(model.weight)
+            optimizer.step()
+            """,
+            launcher="--output-path=out --analysis=decompose --events=alloc,free",
+            prelude=self.PRELUDE,
+            PYTHONPATH=self.standin(),
+        )
+        owners = {r["Attr"]["owner"] for r in run.rows() if r["Event"] == "MALLOC" and r["Event Type"] == "PTA"}
+        self.assertEqual(owners, {"PTA@weight@ops", "PTA@gradient@ops", "PTA@optimizer_state@ops"})
+
+    def test_without_torch_nothing_is_imported(self):
+        run = self.run_script(
+            """
+            import os, sys, ctypes
+            path = os.path.join(os.environ["ASCEND_HOME_PATH"], "lib64", "libascendcl.so")
+            ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+            ctypes.CDLL(None).aclInit(None)
+            for _ in range(1000): pass
+            print("modules", [m for m in sys.modules if "msmem" in m])
+            """,
+            launcher="--output-path=out",
+            prelude="",
+            PYTHONPATH="",
+        )
+        self.assertIn("modules []", run.out)
+
+    @staticmethod
+    def standin():
+        return os.path.join(ROOT, "test", "python", "standin")
 
 
 class CpuTensors(Case):

@@ -54,6 +54,7 @@ MS_EXPORT aclError aclInit(const char *configPath)
     kernel_expect(); /* the runtime may name its kernels from here on */
     aclError result = real(configPath);
     put_event(MS_ACL_INIT);
+    ms_python_wanted();
     return result;
 }
 

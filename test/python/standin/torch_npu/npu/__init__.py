@@ -14,7 +14,9 @@ def _stack():
     spec.loader.exec_module(train)
     directory = train.library_directory()
     acl, mstx = train.Acl(directory), train.Mstx(directory)
-    acl.aclInit(None)
+    # As from a linked library: what is preloaded comes first.
+    ctypes.CDLL(os.path.join(directory, "libascendcl.so"), mode=ctypes.RTLD_GLOBAL)
+    ctypes.CDLL(None).aclInit(None)
     return train, acl, mstx
 
 
