@@ -55,11 +55,11 @@ func (p *pyTrace) use(rec wire.Record) bool {
 	case wire.TypePyName:
 		p.names[rec.Text().Value] = string(rec.TextBytes())
 	case wire.TypePyCall:
-		p.begin(rec, p.names[rec.Call().Name])
+		p.begin(rec, p.names[uint64(rec.Head().Stack)])
 	case wire.TypePyOpen:
-		p.begin(rec, "start: "+p.names[rec.Call().Name])
+		p.begin(rec, "start: "+p.names[uint64(rec.Head().Stack)])
 	case wire.TypePyReturn:
-		p.end(rec, p.names[rec.Call().Name])
+		p.end(rec, p.names[uint64(rec.Head().Stack)])
 	case wire.TypePyBegin:
 		p.begin(rec, string(rec.TextBytes()))
 	case wire.TypePyEnd:

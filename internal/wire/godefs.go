@@ -173,7 +173,6 @@ type (
 	KernelRun    C.struct_ms_kernel_run
 	Snapshot     C.struct_ms_snapshot
 	OOM          C.struct_ms_oom
-	Call         C.struct_ms_call
 	Access       C.struct_ms_access
 	Stack        C.struct_ms_stack
 	Code         C.struct_ms_code

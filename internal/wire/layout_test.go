@@ -22,7 +22,6 @@ func TestLayout(t *testing.T) {
 		"ms_stack":         reflect.TypeFor[Stack](),
 		"ms_code":          reflect.TypeFor[Code](),
 		"ms_loaded":        reflect.TypeFor[Loaded](),
-		"ms_call":          reflect.TypeFor[Call](),
 		"ms_access":        reflect.TypeFor[Access](),
 		"ms_acl_alloc":     reflect.TypeFor[ACLAlloc](),
 		"ms_map":           reflect.TypeFor[Map](),

@@ -47,9 +47,6 @@ func (r Record) Snapshot() *Snapshot { return (*Snapshot)(r.p) }
 // OOM is the record as a call that found no memory. Only for TypeOOM.
 func (r Record) OOM() *OOM { return (*OOM)(r.p) }
 
-// Call is the record as a call. Only for TypePyCall, TypePyReturn and TypePyOpen.
-func (r Record) Call() *Call { return (*Call)(r.p) }
-
 // Access is the record as an access. Only for TypeAtenAccess.
 func (r Record) Access() *Access { return (*Access)(r.p) }
 
@@ -172,7 +169,7 @@ func leastSize(typ uint16) uint64 {
 	case TypeOOM:
 		return uint64(unsafe.Sizeof(OOM{}))
 	case TypePyCall, TypePyReturn, TypePyOpen:
-		return uint64(unsafe.Sizeof(Call{}))
+		return uint64(unsafe.Sizeof(Head{}))
 	case TypeStack:
 		return uint64(unsafe.Sizeof(Stack{}))
 	case TypeCode:

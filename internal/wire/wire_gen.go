@@ -243,10 +243,6 @@ type (
 		Create uint32
 		Result int32
 	}
-	Call struct {
-		H    Head
-		Name uint64
-	}
 	Access struct {
 		H      Head
 		Addr   uint64

@@ -1,5 +1,6 @@
 /*
- * pytrace.c - the trace of Python functions: a profile function in C, which CPython calls at each call and return.
+ * pytrace.c - the trace of Python functions: a profile function in C, which CPython calls at each call and return; from 3.12 on
+ * callbacks of sys.monitoring, which need no frame object and cost half.
  *
  * It runs with the GIL held, so its table needs no lock. A function is known by the address of its code object (of a C
  * function: of its method definition) and sent as a number; its text goes ahead once per connection. Python's C API is
@@ -14,6 +15,7 @@
 #include <sys/mman.h>
 
 #include "msmemscope.h"
+#include "pytrace.h"
 #include "symbols.h"
 
 /* What a profile function is told (cpython/pystate.h). */
@@ -25,18 +27,21 @@ enum {
     OPEN_MOST = 128,                  /* frames that were running when the trace began, per thread */
     TYPE_OFFSET = 8,                  /* ob_type in PyObject */
     METHOD_OFFSET = 16,               /* m_ml in PyCFunctionObject */
-    CODE_OFFSET_38 = 32,              /* f_code in the frame of 3.8, which has no PyFrame_GetCode */
+    DESCRIPTOR_OFFSET = 40,           /* d_method in PyMethodDescrObject */
+    CODE_OFFSET = 32,                 /* f_code in the frame object of 3.8 to 3.10 */
+    INNER_OFFSET = 24,                /* f_frame in that of 3.11 */
+    INNER_CODE_OFFSET = 32,           /* f_code in _PyInterpreterFrame of 3.11 */
 };
 
 enum { ID_IGNORED = UINT32_MAX, ID_NAMELESS = 0 };
 
-typedef void object;
 typedef int profile_fn(object *, object *, int, object *);
 
 static struct {
     void (*set_profile)(profile_fn *, object *);
     void (*set_profile_all)(profile_fn *, object *); /* 3.12 */
     object *(*get_code)(object *);                   /* 3.9; a new reference */
+    object *(*get_frame)(void);
     object *(*get_attribute)(object *, const char *);
     object *(*get_item)(object *, const char *);
     object *(*to_text)(object *);
@@ -57,9 +62,10 @@ static struct slot {
     uint32_t id;
 } *table;
 static uint32_t table_used, last_id, table_generation;
-static const void *module_call; /* the code of torch.nn.Module.__call__ */
-static char package[PATH_MAX];  /* what lies below is not traced: it is this tool */
-static uint32_t epoch;          /* counts traces; a thread of an older one has not told its open frames */
+static const void *function_type, *descriptor_type; /* of C functions and methods, for sys.monitoring */
+static const void *module_call;                     /* the code of torch.nn.Module.__call__ */
+static char package[PATH_MAX];                      /* what lies below is not traced: it is this tool */
+static uint32_t epoch; /* counts traces; a thread of an older one has not told its open frames */
 
 static bool resolve(void)
 {
@@ -67,6 +73,7 @@ static bool resolve(void)
         "PyEval_SetProfile",
         "PyEval_SetProfileAllThreads",
         "PyFrame_GetCode",
+        "PyEval_GetFrame",
         "PyObject_GetAttrString",
         "PyMapping_GetItemString",
         "PyObject_Str",
@@ -86,7 +93,7 @@ static bool resolve(void)
     bool complete = true;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         found[i] = find_symbol(names[i], NULL);
-        complete = complete && (found[i] || i == 1 || i == 2);
+        complete = complete && (found[i] || i == 1 || i == 2); /* those of later versions */
     }
     memcpy(&py, found, sizeof py);
     return complete;
@@ -188,21 +195,30 @@ static void put_call(enum ms_type type, uint32_t id)
 {
     if (self.device_age++ % 64 == 0)
         self.device = ms_current_device();
-    struct ms_call *r = ms_reserve(type, MS_HOST, self.device, sizeof *r);
+    struct ms_head *r = ms_reserve(type, MS_HOST, self.device, sizeof *r);
     if (!r)
         return;
-    r->name = id;
-    ms_publish(&r->h);
+    r->stack = id;
+    ms_publish(r);
+}
+
+/* How the code object of a frame is found: the API function costs as much as all the rest, so layouts are tried first. */
+static enum { BY_FUNCTION, IN_FRAME, BEHIND_FRAME } code_place;
+
+static object *code_at(object *frame, int place)
+{
+    if (place == IN_FRAME)
+        return *(object **)((char *)frame + CODE_OFFSET);
+    return *(object **)(*(char **)((char *)frame + INNER_OFFSET) + INNER_CODE_OFFSET);
 }
 
 static object *code_of(object *frame)
 {
-    if (py.get_code) {
-        object *code = py.get_code(frame);
-        py.drop(code); /* the frame keeps it */
-        return code;
-    }
-    return *(object **)((char *)frame + CODE_OFFSET_38);
+    if (code_place != BY_FUNCTION)
+        return code_at(frame, code_place);
+    object *code = py.get_code(frame);
+    py.drop(code); /* the frame keeps it */
+    return code;
 }
 
 /* A call of a torch module is known by the class of its module. */
@@ -262,20 +278,30 @@ static void tell_open_frames(object *frame, bool itself)
     }
 }
 
-static int on_profile(object *unused, object *frame, int what, object *arg)
+/* Begins an event of the trace; `begins`: the frame's own function is what begins. False: nothing to record, no ms_leave. */
+static inline bool enter_trace(object *frame, bool begins)
 {
-    (void)unused;
     if (ms_enter(MS_TRACE) == MS_SKIP)
-        return 0;
-    if (table_generation != agent.generation) { /* another collector knows none of the names */
+        return false;
+    if (__builtin_expect(table_generation != agent.generation, 0)) { /* another collector knows none of the names */
         memset(table, 0, TABLE_SLOTS * sizeof *table);
         table_used = 0;
         table_generation = agent.generation;
     }
-    if (self.trace_epoch != epoch) {
+    if (__builtin_expect(self.trace_epoch != epoch, 0)) {
         self.trace_epoch = epoch;
-        tell_open_frames(frame, what != WHAT_CALL);
+        frame = frame ? frame : py.get_frame();
+        if (frame)
+            tell_open_frames(frame, !begins);
     }
+    return true;
+}
+
+static int on_profile(object *unused, object *frame, int what, object *arg)
+{
+    (void)unused;
+    if (!enter_trace(frame, what == WHAT_CALL))
+        return 0;
     if (what == WHAT_CALL || what == WHAT_RETURN) {
         uint32_t id = identify_frame(frame);
         if (id != ID_IGNORED)
@@ -288,6 +314,75 @@ static int on_profile(object *unused, object *frame, int what, object *arg)
     }
     ms_leave();
     return 0;
+}
+
+static object *none; /* what callbacks of sys.monitoring return */
+
+static object *monitored(void)
+{
+    py.take(none);
+    return none;
+}
+
+static object *put_monitored(object *const *args, enum ms_type type, bool begins)
+{
+    if (!enter_trace(NULL, begins))
+        return monitored();
+    object *code = args[0];
+    uint32_t id;
+    if (__builtin_expect(code == module_call, 0) && type == MS_PY_CALL) {
+        object *frame = py.get_frame();
+        id = frame ? identify_module(frame) : ID_NAMELESS;
+    } else {
+        id = identify(CODE, code, code);
+    }
+    if (id != ID_IGNORED)
+        put_call(type, id);
+    ms_leave();
+    return monitored();
+}
+
+object *monitor_start(object *unused, object *const *args, long count)
+{
+    (void)unused;
+    return count < 1 ? monitored() : put_monitored(args, MS_PY_CALL, true);
+}
+
+object *monitor_return(object *unused, object *const *args, long count)
+{
+    (void)unused;
+    return count < 1 ? monitored() : put_monitored(args, MS_PY_RETURN, false);
+}
+
+/* What tells one C function from another, NULL for a callable of another kind. */
+static const void *method_of(object *callable)
+{
+    const void *type = *(void **)((char *)callable + TYPE_OFFSET);
+    size_t offset = type == function_type ? METHOD_OFFSET : type == descriptor_type ? DESCRIPTOR_OFFSET : 0;
+    return offset ? *(void **)((char *)callable + offset) : NULL;
+}
+
+static object *put_monitored_c(object *const *args, long count, enum ms_type type)
+{
+    const void *method = count < 3 ? NULL : method_of(args[2]);
+    if (!method || !enter_trace(NULL, false))
+        return monitored();
+    if (identify(CODE, args[0], args[0]) != ID_IGNORED)
+        put_call(type, identify(C_FUNCTION, method, args[2]));
+    ms_leave();
+    return monitored();
+}
+
+object *monitor_call(object *unused, object *const *args, long count)
+{
+    (void)unused;
+    return put_monitored_c(args, count, MS_PY_CALL);
+}
+
+object *monitor_c_return(object *unused, object *const *args, long count)
+{
+    (void)unused;
+    return put_monitored_c(args, count, MS_PY_RETURN);
 }
 
 /* Sets the profile function of every thread that exists. The GIL is held. */
@@ -307,7 +402,7 @@ static void set_everywhere(profile_fn *function)
         py.swap_thread(current);
 }
 
-MS_EXPORT int ms_py_trace(const void *module_code, const char *ignored_directory)
+MS_EXPORT int ms_py_trace(const struct ms_py_trace *how)
 {
     if (!py.set_profile && !resolve())
         return -2;
@@ -319,10 +414,21 @@ MS_EXPORT int ms_py_trace(const void *module_code, const char *ignored_directory
     ms_leave();
     if (!ready)
         return -2;
-    module_call = module_code;
-    snprintf(package, sizeof package, "%s", ignored_directory);
+    module_call = how->module_code;
+    function_type = how->function_type;
+    descriptor_type = how->descriptor_type;
+    none = (object *)how->none;
+    if (how->layout >= 11)
+        code_place =
+            how->layout == 11 && code_at((object *)how->frame, BEHIND_FRAME) == how->code ? BEHIND_FRAME : BY_FUNCTION;
+    else
+        code_place = code_at((object *)how->frame, IN_FRAME) == how->code ? IN_FRAME : BY_FUNCTION;
+    if (code_place == BY_FUNCTION && !py.get_code)
+        return -2;
+    snprintf(package, sizeof package, "%s", how->ignored_directory);
     epoch++;
-    set_everywhere(on_profile);
+    if (!how->monitored)
+        set_everywhere(on_profile);
     return 0;
 }
 
@@ -332,11 +438,12 @@ MS_EXPORT void ms_py_trace_thread(void)
         py.set_profile(on_profile, NULL);
 }
 
-MS_EXPORT void ms_py_trace_stop(void)
+MS_EXPORT void ms_py_trace_stop(int by_monitoring)
 {
     if (!table)
         return;
-    set_everywhere(NULL);
+    if (!by_monitoring)
+        set_everywhere(NULL);
     if (!enter())
         return;
     int saved = errno;

@@ -131,13 +131,32 @@ int ms_host_alloc(uint64_t address, uint64_t bytes);
 int ms_host_free(uint64_t address);
 
 /*
- * The trace of Python functions; all three need the GIL. It is on in every thread that exists at ms_py_trace and in those that call
- * ms_py_trace_thread. `module_code` is the code object of torch.nn.Module.__call__, or NULL; functions of files below
- * `ignored_directory` are left out. Returns 0, -1 as ms_start, -2 when this is no CPython that it knows.
+ * The trace of Python functions; all need the GIL. With `monitored` the caller registers the built-in functions on_start, on_return,
+ * on_call and on_c_return with sys.monitoring; otherwise the trace is on in every thread that exists at ms_py_trace and in those
+ * that call ms_py_trace_thread. Functions of files below `ignored_directory` are left out. Returns 0, -1 as ms_start, -2 when this is no
+ * CPython that it knows.
  */
-int ms_py_trace(const void *module_code, const char *ignored_directory);
+struct ms_py_trace {
+    const void *module_code;     /* the code object of torch.nn.Module.__call__, or NULL */
+    const void *function_type;   /* type(len) */
+    const void *descriptor_type; /* type(str.join) */
+    const void *none;            /* None */
+    const void *frame;           /* a frame object, and ... */
+    const void *code;            /* ... its code object */
+    const char *ignored_directory;
+    int monitored;
+    int layout; /* N of CPython 3.N: `frame` and `code` tell whether it is laid out as expected */
+};
+int ms_py_trace(const struct ms_py_trace *how);
 void ms_py_trace_thread(void);
-void ms_py_trace_stop(void);
+void ms_py_trace_stop(int by_monitoring);
+
+/*
+ * A new built-in function of Python over the functions above: begin_range(name), end_range(name), begin_operator(name),
+ * end_operator(name), access(name, attributes, address, bytes, kind), and those of ms_py_trace. `none` is None, which is also the result for
+ * another name. Needs the GIL.
+ */
+void *ms_py_function(const char *name, void *none);
 
 /*
  * `handler` gets the messages "sanitizer-op: ..." that are marked, on the marking thread; NULL ends that. What it returns, unless

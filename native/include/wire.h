@@ -93,9 +93,9 @@ enum ms_type {
     MS_LABEL_ADDRESS = 72, /* struct ms_text, value = address in a live block, text = "level:label" */
 
     MS_PY_NAME = 100,     /* struct ms_text, value = id: the text that later MS_PY records mean by this id */
-    MS_PY_CALL = 101,     /* struct ms_call: a function or a named range of this thread begins */
-    MS_PY_RETURN = 102,   /* struct ms_call: ... ends */
-    MS_PY_OPEN = 103,     /* struct ms_call: was running when the trace began; outermost first */
+    MS_PY_CALL = 101,     /* struct ms_head, stack = id of a name: a function of this thread begins */
+    MS_PY_RETURN = 102,   /* the same: ... ends */
+    MS_PY_OPEN = 103,     /* the same: was running when the trace began; outermost first */
     MS_PY_STOP = 104,     /* struct ms_text, empty: the trace of functions has ended in all threads */
     MS_ATEN_START = 105,  /* struct ms_text: an operator of PyTorch begins on this thread */
     MS_ATEN_END = 106,    /* struct ms_text: ... ends */
@@ -227,11 +227,6 @@ struct ms_oom {
     uint64_t flag;   /* as passed */
     uint32_t create; /* 0 halMemAlloc, 1 halMemCreate */
     int32_t result;  /* what the driver returned */
-};
-
-struct ms_call {
-    struct ms_head h;
-    uint64_t name; /* of an MS_PY_NAME before it */
 };
 
 enum ms_access_kind { MS_ACCESS_UNKNOWN = 0, MS_ACCESS_READ = 1, MS_ACCESS_WRITE = 2 };

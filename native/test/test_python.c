@@ -81,7 +81,7 @@ CASE(nobody_collects)
     CHECK_EQ(ms_aten_begin("x"), -1);
     CHECK_EQ(ms_aten_access("x\n", 1, 1, 1), -1);
     CHECK_EQ(ms_host_alloc(1, 1), -1);
-    CHECK_EQ(ms_py_trace(NULL, ""), -2); /* this program is no Python */
+    CHECK_EQ(ms_py_trace(&(struct ms_py_trace){.ignored_directory = ""}), -2); /* this program is no Python */
 }
 
 CASE(snapshot_while_paused)

@@ -6,6 +6,7 @@ The agent is in the process when the program was started by ``msmemscope``, or a
 
 import ctypes
 import os
+import sys
 
 LABEL_MAX = 128  # bytes
 _REPLY_BYTES = 1 << 16
@@ -119,3 +120,12 @@ def options():
     if library is not None:
         library.ms_options(ctypes.byref(current))
     return current
+
+
+def builtin(name):
+    """A built-in function over the agent's own, which costs a tenth of a call through ctypes; None without an agent."""
+    if library is None or sys.implementation.name != "cpython":
+        return None
+    make = ctypes.PyDLL(None).ms_py_function
+    make.argtypes, make.restype = [_text, ctypes.py_object], ctypes.py_object
+    return make(name.encode(), None)

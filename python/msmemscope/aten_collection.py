@@ -9,6 +9,8 @@ _READ, _WRITE = 1, 2
 # Creators that leave the memory as it is.
 _UNWRITTEN = ("empty", "new_empty", "empty_like", "empty_strided", "new_empty_strided", "empty_permuted")
 
+_MOST_SHAPES = 4096  # whose text is kept
+
 _mode = None  # the one that is pushed, on the thread of start()
 _make = None  # its class, made when torch is there
 _told = False
@@ -54,12 +56,10 @@ def _is_innermost(mode):
 class _Operator:
     """What the schema of an operator tells, once."""
 
-    __slots__ = ("name", "text", "reads", "keywords", "outputs")
+    __slots__ = ("name", "reads", "keywords", "outputs")
 
     def __init__(self, func):
-        name = f"{func.__module__}.{func.__name__}"
-        self.text = name + "\ndtype:"
-        self.name = name.encode()
+        self.name = f"{func.__module__}.{func.__name__}"
         schema = func._schema
         base = schema.name.split("::")[-1]
         creates = base.startswith("new_") or base.endswith("_like")
@@ -86,8 +86,9 @@ def _mode_class():
 
     tensor = torch.Tensor
     plain = {torch.Tensor, torch.nn.Parameter}
-    begin, end, access = _agent.library.ms_aten_begin, _agent.library.ms_aten_end, _agent.library.ms_aten_access
-    operators, types = {}, {}
+    begin, end = _agent.builtin("begin_operator"), _agent.builtin("end_operator")
+    access = _agent.builtin("access")
+    operators, types, attributes = {}, {}, {}
 
     def is_real(t):
         """A tensor with memory on a card; FakeTensor, FunctionalTensor and the like have none."""
@@ -100,19 +101,26 @@ def _mode_class():
             )
         return real and t.device.type == "npu"
 
-    def touch(operator, value, kind):
+    def touch(name, value, kind):
         if isinstance(value, tensor):
-            if is_real(value):
-                try:
-                    address = value.data_ptr()
-                except RuntimeError:  # no storage: graph mode
-                    return
-                text = "{}{},shape:torch.Size([{}])".format(operator.text, value.dtype, ",".join(map(str, value.shape)))
-                access(text.encode(), address, value.numel() * value.element_size(), kind)
+            if not is_real(value):
+                return
+            try:
+                address = value.data_ptr()
+            except RuntimeError:  # no storage: graph mode
+                return
+            dtype, shape = value.dtype, value.shape
+            text = attributes.get((dtype, shape))
+            if text is None:
+                if len(attributes) >= _MOST_SHAPES:
+                    attributes.clear()
+                text = "dtype:{},shape:torch.Size([{}])".format(dtype, ",".join(map(str, shape)))
+                attributes[dtype, shape] = text
+            access(name, text, address, value.numel() * dtype.itemsize, kind)
         elif type(value) is list or type(value) is tuple:
             for element in value:
                 if isinstance(element, tensor):
-                    touch(operator, element, kind)
+                    touch(name, element, kind)
 
     class AtenCollection(TorchDispatchMode):
         """Notes begin, end and accesses of each operator, and calls it."""
@@ -126,24 +134,25 @@ def _mode_class():
             operator = operators.get(func)
             if operator is None:
                 operator = operators[func] = _Operator(func)
+            name = operator.name
             if self.launches:
-                begin(operator.name)
+                begin(name)
             try:
                 if self.accesses:
                     for value, kind in zip(args, operator.reads):
                         if kind:
-                            touch(operator, value, kind)
+                            touch(name, value, kind)
                     for key, value in kwargs.items():
                         kind = operator.keywords.get(key, 0)
                         if kind:
-                            touch(operator, value, kind)
+                            touch(name, value, kind)
                 result = func(*args, **kwargs)
                 if self.accesses and operator.outputs:
-                    touch(operator, result, operator.outputs)
+                    touch(name, result, operator.outputs)
                 return result
             finally:
                 if self.launches:
-                    end(operator.name)
+                    end(name)
 
     _make = AtenCollection
     return _make

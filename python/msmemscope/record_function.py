@@ -6,14 +6,13 @@ from . import _agent
 
 NAME_MAX = 128  # bytes
 
-if _agent.library is not None:
-    _begin, _end = _agent.library.ms_py_begin, _agent.library.ms_py_end
-else:
 
-    def _begin(name):
-        """Nobody records."""
+def _nothing(name):
+    """Nobody records."""
 
-    _end = _begin
+
+_begin = _agent.builtin("begin_range") or _nothing
+_end = _agent.builtin("end_range") or _nothing
 
 
 class RecordFunction:
@@ -29,10 +28,9 @@ class RecordFunction:
     def __init__(self, name):
         if not isinstance(name, str):
             raise TypeError("the name of a range must be a string, not " + type(name).__name__)
-        encoded = name.encode("utf-8", "replace")
-        if len(encoded) > NAME_MAX:
-            raise ValueError(f"the name of a range has at most {NAME_MAX} bytes; {name!r} has {len(encoded)}")
-        self._name = encoded
+        if len(name) > NAME_MAX // 4 and len(name.encode("utf-8", "replace")) > NAME_MAX:
+            raise ValueError(f"the name of a range has at most {NAME_MAX} bytes; {name!r} is longer")
+        self._name = name
 
     def __enter__(self):
         _begin(self._name)

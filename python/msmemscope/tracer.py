@@ -9,6 +9,19 @@ from . import _agent
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
+_MONITORED = hasattr(sys, "monitoring")  # 3.12
+_CALLBACKS = {
+    "PY_START": "on_start",
+    "PY_RESUME": "on_start",
+    "PY_THROW": "on_start",
+    "PY_RETURN": "on_return",
+    "PY_YIELD": "on_return",
+    "PY_UNWIND": "on_return",
+    "CALL": "on_call",
+    "C_RETURN": "on_c_return",
+    "C_RAISE": "on_c_return",
+}
+
 
 class Tracer:
     """Starts and stops the trace. It is on only while the recording is, see msmemscope.start()."""
@@ -25,7 +38,7 @@ class Tracer:
         if _functions is None:
             _warn(_agent.MISSING + "; the trace is not started.")
             return
-        if sys.getprofile() is not None:
+        if _other_profiler():
             _warn("Another profiler is active. Refusing to register profile functions.")
             return
         self._wanted = True
@@ -48,11 +61,10 @@ class Tracer:
         """For start() of the module: the recording goes on."""
         if not self._wanted or self._running or not _agent.options().tracing:
             return
-        module_call = _module_call()
-        threading.setprofile(_new_thread)
-        result = _functions.ms_py_trace(id(module_call) if module_call is not None else None, os.fsencode(_PACKAGE))
-        if result != 0:
-            threading.setprofile(None)
+        result = _functions.ms_py_trace(ctypes.byref(_how()))
+        if result == 0:
+            _install()
+        else:
             self._wanted = False
             _warn("This Python cannot be traced, or nobody records. Start python trace failed.")
             return
@@ -62,8 +74,65 @@ class Tracer:
         """For stop() of the module: the recording pauses."""
         if self._running:
             self._running = False
-            _functions.ms_py_trace_stop()
-            threading.setprofile(None)
+            _uninstall()
+            _functions.ms_py_trace_stop(_MONITORED)
+
+
+class _How(ctypes.Structure):
+    """struct ms_py_trace"""
+
+    _fields_ = [
+        (name, ctypes.c_void_p) for name in ("module_code", "function_type", "descriptor_type", "none", "frame", "code")
+    ] + [("ignored_directory", ctypes.c_char_p), ("monitored", ctypes.c_int), ("layout", ctypes.c_int)]
+
+
+def _how():
+    module_call = _module_call()
+    frame = sys._getframe()
+    return _How(
+        id(module_call) if module_call is not None else None,
+        id(type(len)),
+        id(type(str.join)),
+        id(None),
+        id(frame),
+        id(frame.f_code),
+        os.fsencode(_PACKAGE),
+        _MONITORED,
+        sys.version_info[1],
+    )
+
+
+def _install():
+    """What begins outside the agent: callbacks of sys.monitoring, or the profile function of threads to come."""
+    if not _MONITORED:
+        threading.setprofile(_new_thread)
+        return
+    monitoring = sys.monitoring
+    monitoring.use_tool_id(monitoring.PROFILER_ID, "msmemscope")
+    events = 0
+    for name, callback in _CALLBACKS.items():
+        event = getattr(monitoring.events, name)
+        monitoring.register_callback(monitoring.PROFILER_ID, event, _agent.builtin(callback))
+        if name not in ("C_RETURN", "C_RAISE"):  # they come with CALL
+            events |= event
+    monitoring.set_events(monitoring.PROFILER_ID, events)
+
+
+def _uninstall():
+    if not _MONITORED:
+        threading.setprofile(None)
+        return
+    monitoring = sys.monitoring
+    monitoring.set_events(monitoring.PROFILER_ID, 0)
+    for name in _CALLBACKS:
+        monitoring.register_callback(monitoring.PROFILER_ID, getattr(monitoring.events, name), None)
+    monitoring.free_tool_id(monitoring.PROFILER_ID)
+
+
+def _other_profiler():
+    if _MONITORED and sys.monitoring.get_tool(sys.monitoring.PROFILER_ID) is not None:
+        return True
+    return sys.getprofile() is not None
 
 
 def _new_thread(*unused):
@@ -83,9 +152,9 @@ def _load():
     if _agent.library is None:
         return None
     library = ctypes.PyDLL(None)
-    library.ms_py_trace.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+    library.ms_py_trace.argtypes = [ctypes.c_void_p]
     library.ms_py_trace_thread.restype = None
-    library.ms_py_trace_stop.restype = None
+    library.ms_py_trace_stop.argtypes, library.ms_py_trace_stop.restype = [ctypes.c_int], None
     return library
 
 
