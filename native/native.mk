@@ -93,7 +93,7 @@ endef
 define native_plugin
 $(1)/plugin-$(2).so: native/test/plugin.c native/native.mk
 	@mkdir -p $$(@D)
-	$$(CC) -O1 -fPIC -shared $(3) -o $$@ $$<
+	$$(CC) -O1 -fPIC -fexceptions -shared $(3) -o $$@ $$<
 endef
 # native_tests: kind, extra flags
 define native_tests

@@ -1,4 +1,7 @@
-/* plugin.c - libraries for test_unwind.c that calls go through; -DPAD=n moves the code. */
+/*
+ * plugin.c - libraries for test_unwind.c that calls go through; -DPAD moves the code. Built with -fexceptions, so that the
+ * function has data for an exception to find: it stands before the instructions of its FDE.
+ */
 #ifdef PAD
 __attribute__((used, noinline)) static int pad(int x)
 {
@@ -7,8 +10,16 @@ __attribute__((used, noinline)) static int pad(int x)
 }
 #endif
 
+int passed;
+
+static void pass(const int *which)
+{
+    passed = *which;
+}
+
 __attribute__((visibility("default"))) int through(void (*function)(void))
 {
+    __attribute__((cleanup(pass))) int which = 1;
     function();
-    return 1;
+    return which;
 }

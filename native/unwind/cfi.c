@@ -134,6 +134,7 @@ struct program {
     int64_t data_align;
     uint8_t encoding; /* of addresses in the FDE */
     bool signal;
+    bool augmented; /* the FDE has data before its instructions */
 };
 
 static struct place *place_of(struct row *row, uint64_t reg)
@@ -310,6 +311,7 @@ static bool read_cie(const uint8_t *cie, struct program *p, struct cursor *c)
     uint64_t ra = version == 1 ? fixed(c, 1) : uleb(c);
     p->encoding = 0;
     p->signal = false;
+    p->augmented = augmentation[0] == 'z';
     if (ra != REG_RA)
         return false;
     if (augmentation[0] == 0)
@@ -406,7 +408,7 @@ uint64_t find_rule(const void *eh_frame_hdr, uintptr_t pc)
 {
     const uint8_t *fde = find_fde(eh_frame_hdr, pc);
     if (!fde)
-        return RULE_CUT;
+        return frame_pointer_rule();
     uint32_t length, back;
     memcpy(&length, fde, sizeof length);
     memcpy(&back, fde + 4, sizeof back);
@@ -419,9 +421,8 @@ uint64_t find_rule(const void *eh_frame_hdr, uintptr_t pc)
     uintptr_t begin = encoded(&c, p.encoding);
     uintptr_t range = encoded(&c, p.encoding & 0x0f);
     if (pc - begin >= range)
-        return RULE_CUT;
-    const char *augmentation = (const char *)(fde + 4 - back) + 5;
-    if (augmentation[0] == 'z') {
+        return frame_pointer_rule(); /* as of V8's embedded builtins, which keep one */
+    if (p.augmented) {
         uint64_t bytes = uleb(&c);
         c.at += bytes < (uint64_t)(c.end - c.at) ? bytes : (uint64_t)(c.end - c.at);
     }
