@@ -41,7 +41,7 @@ func TestWorked(t *testing.T) {
 	p.End(0, 1, 1900)
 	p.Begin(0, 2, 2000)
 	for range 7 {
-		p.Apply(event.Event{Kind: event.KernelLaunch, Stamp: 2050})
+		p.Apply(event.Event{Kind: event.KernelLaunch, Sub: event.Launched, Stamp: 2050})
 	}
 	p.Malloc(event.PTA, 0, 0x7000, 1024, 2100)
 	p.End(0, 2, 2900)
