@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"memscope/internal/attach"
 	"memscope/internal/cli"
 	"memscope/internal/launch"
 	"memscope/internal/sanitizer"
@@ -24,7 +25,7 @@ func run() int {
 		return program.Main(os.Args[1:])
 	}
 	program := cli.Program{
-		Stdout: os.Stdout, Stderr: os.Stderr, Dir: os.Getwd, Run: launch.Run, Recover: recoverDump,
+		Stdout: os.Stdout, Stderr: os.Stderr, Dir: os.Getwd, Run: launch.Run, Attach: attach.Run, Recover: recoverDump,
 	}
 	return program.Main(os.Args[1:])
 }

@@ -31,6 +31,8 @@ type Program struct {
 
 	// Run starts a program under collection and returns the status to exit with.
 	Run func(cfg config.Config, program []string) int
+	// Attach controls a process: one command, or a prompt when that is nil. It returns the status to exit with.
+	Attach func(pid int, command *string) int
 	// Recover finishes the dump files of a run that was cut off, in a project directory, and tells on w what it did; force: also where rows
 	// that are on disk are lost by it.
 	Recover func(dir string, force bool, w io.Writer) error
@@ -58,6 +60,9 @@ func (p *Program) Main(words []string) int {
 	}
 	for _, notice := range req.notices {
 		p.warn(notice)
+	}
+	if req.action == attach {
+		return p.Attach(req.pid, req.command)
 	}
 	outputErr := output.Check(req.config.OutputPath)
 	if req.action == compareDumps && outputErr != nil {

@@ -13,10 +13,11 @@ const usage = `Usage: msmemscope [options] <program> [arguments]
 
 const helpHead = `Usage: msmemscope [options] <program> [arguments]
        msmemscope [options] -- <program> [arguments]
+       msmemscope --pid=PID [--command="display host_leak summary"]
        msmemscope --compare --input-path=A,B [--level=op|kernel]
        msmemscope dump <question> [options] <file or directory>...
        msmemscope dump recover <directory>
-       source msmemscope --load-api-env
+       source msmemscope --load-api-env[=npu|host]
        source msmemscope --unload-api-env
 
 Runs a program, records where it allocates and frees memory of Ascend NPUs, reports
@@ -40,18 +41,21 @@ Sourced, in bash or zsh:
                              the hooks (default npu). They record when they start the
                              collection themselves, for which the Python module of a later
                              version is needed; until then only msmemscope records
+  --load-api-env=host        the same for the host heap; windows are opened from Python or
+                             by --pid. Until this shell ends, or unloads, a process waits
+                             in the background for what is started from it
   --unload-api-env           undo it; do that when the work is done
 
 Environment:
   ASCEND_HOME_PATH           CANN, where the real libraries are looked for
   ASCEND_RT_VISIBLE_DEVICES  read to tell which card a device number means
   LD_PRELOAD_PATH            where our libraries are (default: lib64 beside bin)
+  MSMEMSCOPE_HEAP_BEAT_MS    milliseconds between two looks at the host heap, 10 to 60000
+                             (default 1000)
   MSMEMSCOPE_RING_BYTES      bytes of the event buffer of each process, 1048576 to
                              1073741824 (default: a share of 200 MB)
 
-Not in this version yet, and refused by name: --watch, --pid,
---command, --host-leak-mode, --block-size-threshold, --sample-rate, --load-api-env=host,
---events=traceback, --analysis=host-leaks.
+Not in this version yet, and refused by name: --watch, --events=traceback.
 
 Exit status: that of the program, 128 + signal when it was killed, 127 when it was not
 found, 126 when it could not be executed; 2 for a wrong command line, 1 when an offline
@@ -61,6 +65,7 @@ Examples:
   msmemscope bash train.sh
   msmemscope --analysis=leaks --events=alloc,free --output-path=/home/user/output bash train.sh
   msmemscope --device=npu:0,npu:2 -- python3 train.py --lr 1
+  msmemscope --analysis=host-leaks python3 train.py
   msmemscope --compare --input-path=before,after --level=op
   msmemscope dump peak memscopeDumpResults
   msmemscope dump recover memscopeDumpResults
@@ -90,6 +95,11 @@ func writeOption(b *strings.Builder, o *option) {
 	}
 	if o.takesValue() {
 		names += "=" + o.arg
+	}
+	const column = 24
+	if len(names) > column {
+		fmt.Fprintf(b, "  %s\n", names)
+		names = ""
 	}
 	for i, line := range o.help {
 		if i > 0 {

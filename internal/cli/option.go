@@ -32,6 +32,8 @@ const (
 	hidden group = iota
 	collection
 	analysis
+	hostHeap
+	attaching
 	comparison
 	inputOutput
 	general
@@ -41,6 +43,8 @@ const (
 var groupTitles = [groups]string{
 	collection:  "Collection",
 	analysis:    "Analysis",
+	hostHeap:    "Host heap, with --analysis=host-leaks",
+	attaching:   "A process that runs already, without a program",
 	comparison:  "Comparison, without a program",
 	inputOutput: "Output",
 	general:     "General",
@@ -79,9 +83,24 @@ var options = []*option{
 		"memory, the K youngest and largest blocks (1 to 1000,",
 		"default 10); exec:PROGRAM: a program of your own, which",
 		"gets the events as lines of JSON on its standard input and",
-		"prints its part of the report; none (default leaks). With",
+		"prints its part of the report; host-leaks: the host heap",
+		"instead of the cards, alone; none (default leaks). With",
 		"decompose and inefficient, rows wait until the blocks",
 		"before are freed"}},
+	{name: "host-leak-mode", arg: "MODE", group: hostHeap, set: (*parser).setHostLeakMode, help: []string{
+		"summary, or event: also a list of all unfreed blocks",
+		"(default summary)"}},
+	{name: "block-size-threshold", arg: "BYTES", group: hostHeap, set: (*parser).setBlockThreshold, help: []string{
+		"track blocks of this size and up (default 0: all)"}},
+	{name: "sample-rate", arg: "N", group: hostHeap, set: (*parser).setSampleRate, help: []string{
+		"track one block in N, a power of two; others are",
+		"rounded up, at most 2^30 (default 1: all)"}},
+	{name: "pid", arg: "PID", group: attaching, set: (*parser).setPID, help: []string{
+		"control a process that runs with our libraries: a",
+		"prompt for start, stop, display host_leak summary,",
+		"display status, flush, quit"}},
+	{name: "command", arg: "WORDS", group: attaching, set: (*parser).setCommand, help: []string{
+		"only this command, without a prompt"}},
 	{name: "compare", group: comparison, set: (*parser).setCompare, help: []string{
 		"tell how the memory of two dumps differs, launch by",
 		"launch; runs no program, needs --input-path"}},
@@ -117,11 +136,6 @@ var options = []*option{
 	{name: "unload-api-env", set: sourcedOnly("unload-api-env")},
 
 	{name: "watch", arg: "RANGE", later: true},
-	{name: "pid", arg: "PID", later: true},
-	{name: "command", arg: "WORD", later: true},
-	{name: "host-leak-mode", arg: "MODE", later: true},
-	{name: "block-size-threshold", arg: "BYTES", later: true},
-	{name: "sample-rate", arg: "N", later: true},
 }
 
 // sourcedOnly is for the sub-commands that the shell front answers when it is sourced with them in first place.

@@ -20,6 +20,7 @@ const (
 	run action = iota
 	compareDumps
 	askDump
+	attach
 	showHelp
 	showVersion
 	showCompletion
@@ -35,6 +36,8 @@ type request struct {
 	program []string      // for run: the program and its arguments, untouched and in order; for askDump: the words after dump
 	inputs  []string      // for compareDumps
 	text    string        // for showCompletion: the shell
+	pid     int           // for attach
+	command *string       // for attach: nil for a prompt
 	notices []string      // lines for the user, without prefix
 }
 
@@ -49,6 +52,7 @@ type parser struct {
 	analyses   bool // --analysis was given
 	verbose    bool
 	quiet      bool
+	host       []string // options of the host heap that were given
 }
 
 // noDirectoryError says that a path is relative and the working directory cannot be named, mostly because it is gone.
@@ -93,7 +97,14 @@ func parse(words []string, dir func() (string, error)) (*request, error) {
 	if err := p.programWords(rest); err != nil {
 		return nil, err
 	}
+	if err := p.pairHost(); err != nil {
+		return nil, err
+	}
 	switch {
+	case p.req.action == attach && len(p.req.program) > 0:
+		return nil, fmt.Errorf("--pid runs no program, but there is %q", shown(p.req.program[0]))
+	case p.req.action == attach:
+		return &p.req, nil
 	case p.req.action == compareDumps && len(p.req.program) > 0:
 		return nil, fmt.Errorf("--compare runs no program, but there is %q", shown(p.req.program[0]))
 	case p.req.action == run && len(p.req.program) == 0:
@@ -113,7 +124,7 @@ func parse(words []string, dir func() (string, error)) (*request, error) {
 func (p *parser) pairing() error {
 	level := p.req.config.Level
 	if p.req.action != compareDumps {
-		if len(p.req.inputs) > 0 {
+		if len(p.req.inputs) > 0 && p.req.pid == 0 {
 			return errors.New("--input-path works only with --compare")
 		}
 		return nil

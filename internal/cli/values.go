@@ -52,12 +52,10 @@ var analysisSet = set{
 	option: "analysis",
 	bits: map[string]uint32{
 		"leaks": uint32(config.Leaks), "decompose": uint32(config.Decompose), "inefficient": uint32(config.Inefficient),
-	},
-	later: func(t string) bool {
-		return t == "host-leaks"
+		"host-leaks": uint32(config.HostLeaks),
 	},
 	none:     true,
-	accepted: "leaks, decompose, inefficient, oom[:K], exec:PROGRAM, none",
+	accepted: "leaks, decompose, inefficient, oom[:K], exec:PROGRAM, host-leaks, none",
 }
 
 var levelSet = set{
@@ -103,6 +101,7 @@ func (p *parser) setAnalysis(list string) error {
 	var others []string
 	var oom config.Analyses
 	p.programs = nil
+	typed := list
 	for _, token := range fields(list) {
 		word, k, hasK := strings.Cut(token, ":")
 		if word == "exec" && hasK {
@@ -131,6 +130,9 @@ func (p *parser) setAnalysis(list string) error {
 	}
 	bits, err := analysisSet.parse(list)
 	p.req.config.Analysis = config.Analyses(bits) | oom
+	if err == nil && bits&uint32(config.HostLeaks) != 0 && p.req.config.Analysis != config.HostLeaks {
+		return fmt.Errorf("--analysis=%s: host-leaks cannot be combined with other analyses; accepted: --analysis=host-leaks", shown(typed))
+	}
 	return err
 }
 

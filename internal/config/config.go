@@ -99,10 +99,18 @@ type Config struct {
 	Programs     []string // that analyse the events, absolute paths
 
 	Suppressions []string // of a leak check, as leakcheck.Parse takes them
+
+	// Of HostLeaks.
+	HostLeakDetail bool   // block by block: --host-leak-mode=event
+	BlockThreshold uint64 // bytes; smaller blocks are counted only
+	SampleRate     uint32 // one block in so many is tracked, a power of two
 }
 
 // Checks says whether this is a leak check: no dump, no other analysis.
 func (c *Config) Checks() bool { return c.Analysis&(CheckDeviceHeap|CheckCANNHeap) != 0 }
+
+// MostSampleRate bounds SampleRate.
+const MostSampleRate = 1 << 30
 
 // MostPools bounds Pools.
 const MostPools = int(event.Pools - event.Named)
@@ -120,6 +128,6 @@ func Default() Config {
 	return Config{
 		Events: Alloc | Free | Launch, DumpEvents: Alloc | Free | Launch,
 		Analysis: Leaks, Level: LevelOp, AllNPU: true,
-		LogLevel: Info, OOMTopK: 10, CStackDepth: DefaultStackDepth, PyStackDepth: DefaultStackDepth,
+		LogLevel: Info, OOMTopK: 10, CStackDepth: DefaultStackDepth, PyStackDepth: DefaultStackDepth, SampleRate: 1,
 	}
 }

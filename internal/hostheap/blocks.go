@@ -90,10 +90,16 @@ func (t *Tables) copyRegion(r *Region, window uint32, into []uint64, dead bool, 
 			if before&1 == 1 {
 				w.Locked++
 			}
-			return into, scale, true
+			return into, uint8(scale), true
 		}
 	}
 	return into, 0, false
+}
+
+// entries is the table that a region's reference means.
+func (*Region) entries(t *Tables, ref uint32) []uint64 {
+	class := ref & (1<<ClassBits - 1)
+	return arena[uint64](t, ref>>ClassBits, uint64(2+class%2)<<(3+class/2))
 }
 
 // emit visits the blocks of one region; twice: the same granule may be there twice.

@@ -123,7 +123,7 @@ func (t Tally) Sub(base Tally) Tally {
 func (t *Tables) busySlots() (n int) {
 	slots := t.slots()
 	for s := range slots {
-		if s > 0 && atomic.LoadUint32(&slots[s].Turn)%2 == 1 {
+		if inside(s, atomic.LoadUint32(&slots[s].Turn)) {
 			n++
 		}
 	}

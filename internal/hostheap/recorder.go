@@ -22,8 +22,10 @@ const (
 	Beat         = time.Second
 	ticksPerBeat = 10
 
-	// EnvBeat is the environment variable with the length of a beat in milliseconds, 10 to 60000. A tick is a tenth of it.
-	EnvBeat = "MSMEMSCOPE_HEAP_BEAT_MS"
+	// EnvBeat is the environment variable with the length of a beat in milliseconds. A tick is a tenth of it.
+	EnvBeat     = "MSMEMSCOPE_HEAP_BEAT_MS"
+	LeastBeatMs = 10
+	MostBeatMs  = 60000
 )
 
 // Reasons why a window cannot be opened or closed.
@@ -94,12 +96,18 @@ func (r *Recorder) Open(o Options) (stage int, err error) {
 
 // Stage is the number of the open window, 0 when none is.
 func (r *Recorder) Stage() int {
+	_, stage := r.Since()
+	return stage
+}
+
+// Since says when the open window was opened; stage 0: none is open.
+func (r *Recorder) Since() (opened time.Time, stage int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.window == nil {
-		return 0
+		return time.Time{}, 0
 	}
-	return r.window.stage
+	return r.window.opened, r.window.stage
 }
 
 // run keeps the clock of a window and takes its beats.
@@ -166,7 +174,8 @@ func (r *Recorder) settle() (late int) {
 	deadline := time.Now().Add(settlePatience)
 	for i := range slots {
 		turn := atomic.LoadUint32(&slots[i].Turn)
-		for tries := 0; turn%2 == 1 && atomic.LoadUint32(&slots[i].Turn) == turn; tries++ {
+		for tries := 0; inside(i, turn) && (i == 0 || atomic.LoadUint32(&slots[i].Turn) == turn); tries++ {
+			turn = atomic.LoadUint32(&slots[i].Turn)
 			if time.Now().After(deadline) {
 				late++
 				break
@@ -180,6 +189,9 @@ func (r *Recorder) settle() (late int) {
 	}
 	return late
 }
+
+// inside says by the turn of a slot that a thread is inside the hook. Slot 0 counts its threads.
+func inside(slot int, turn uint32) bool { return turn%2 == 1 || slot == 0 && turn != 0 }
 
 // Close closes the window and says what was in it. dead: the process is gone.
 func (r *Recorder) Close(dead bool) (*Snapshot, error) {

@@ -11,18 +11,19 @@ import (
 
 // Snapshot is what a window holds at one moment, without the texts of stacks, which stay in the tables.
 type Snapshot struct {
-	Stage   int
-	Window  uint32 // in the tables
-	PID     int    // as the process sees itself
-	Options Options
-	Opened  time.Time
-	Ended   time.Time
-	Beat    time.Duration
-	Beats   int  // that were taken
-	Interim bool // the window is open
-	Dead    bool // the process ended with the window open
-	Orderly bool // ... after its exit handlers
-	Late    int  // threads that were inside the hook and did not leave it: after a death their last call is half done
+	Stage    int
+	Window   uint32 // in the tables
+	PID      int    // as the process sees itself
+	Options  Options
+	Opened   time.Time
+	Ended    time.Time
+	Beat     time.Duration
+	Beats    int  // that were taken
+	Interim  bool // the window is open
+	Dead     bool // the process ended with the window open
+	Orderly  bool // ... after its exit handlers
+	Replaced bool // ... because it executed another program
+	Late     int  // threads that were inside the hook and did not leave it: after a death their last call is half done
 
 	NativeDepth, PythonDepth int
 	Attached                 bool // the hook had begun its work

@@ -106,7 +106,11 @@ func (t *Tables) Library(number uint32) (Library, bool) {
 		return Library{}, false
 	}
 	m := at[Module](t, t.h.Modules_at+uint64(number)*uint64(unsafe.Sizeof(Module{})))
-	l := Library{Start: m.Start, End: m.End, Bias: m.Bias, Path: string(t.text(m.Path)), Gone: atomic.LoadUint32(&m.Gone) != 0}
+	end := atomic.LoadUint64(&m.End)
+	if end == 0 {
+		return Library{}, false
+	}
+	l := Library{Start: m.Start, End: end, Bias: m.Bias, Path: string(t.text(m.Path)), Gone: atomic.LoadUint32(&m.Gone) != 0}
 	if n := m.Id_bytes; n > 0 && n <= uint32(len(m.Id)) {
 		l.BuildID = append(l.BuildID, m.Id[:n]...)
 	}

@@ -105,12 +105,24 @@ func NewTables(l Limits) (*Tables, error) {
 	}
 	// Without seals a target that shortens its copy would kill the collector by SIGBUS.
 	_, _ = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
+	if strictMemory() { // a touch that finds no memory is SIGBUS there; of the arena the hook makes sure
+		if err := unix.Fallocate(fd, 0, 0, int64(h.Arena_at)); err != nil {
+			t.file.Close()
+			return nil, fmt.Errorf("allocate %d bytes: %w", h.Arena_at, err)
+		}
+	}
 	if err := t.mapFile(end); err != nil {
 		t.file.Close()
 		return nil, err
 	}
 	*t.Header() = t.h
 	return t, nil
+}
+
+// strictMemory says that the system gives no memory that it may not have.
+func strictMemory() bool {
+	text, _ := os.ReadFile("/proc/sys/vm/overcommit_memory")
+	return len(text) > 0 && text[0] == '2'
 }
 
 // MapTables maps tables that another process has made. The file stays the caller's.

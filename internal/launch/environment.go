@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"memscope/internal/hostheap"
 	"memscope/internal/session"
 )
 
@@ -15,6 +16,9 @@ var hooks = []string{"libleaks_ascend_hal_hook.so", "libascend_mstx_hook.so", "l
 
 // sanitizerHook is preloaded as well for a leak check; programs are linked with it.
 const sanitizerHook = "../tools/mssanitizer/lib64/libascend_acl_hook.so"
+
+// hostHook records the host heap; alone, because it needs none of the others (contract 1.9).
+const hostHook = "libmsmemscope_host_mem_hook.so"
 
 // envPools names the user's own pools to the mstx hook (native/hooks/mstx/pool.h).
 const envPools = "MSMEMSCOPE_POOLS"
@@ -62,6 +66,18 @@ func checkRingBytes() error {
 	if n, err := strconv.ParseUint(value, 10, 64); err != nil || n < session.MinRingBytes || n > session.MaxRingBytes {
 		return fmt.Errorf("%s=%s: a number of bytes from %d to %d is accepted", session.EnvRingBytes, value,
 			session.MinRingBytes, session.MaxRingBytes)
+	}
+	return nil
+}
+
+// checkBeat refuses a bad MSMEMSCOPE_HEAP_BEAT_MS.
+func checkBeat() error {
+	value, ok := os.LookupEnv(hostheap.EnvBeat)
+	if !ok {
+		return nil
+	}
+	if n, err := strconv.Atoi(value); err != nil || n < hostheap.LeastBeatMs || n > hostheap.MostBeatMs {
+		return fmt.Errorf("%s=%s: a number of milliseconds from %d to %d is accepted", hostheap.EnvBeat, value, hostheap.LeastBeatMs, hostheap.MostBeatMs)
 	}
 	return nil
 }

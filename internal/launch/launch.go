@@ -57,6 +57,9 @@ func (l *launcher) start(program []string) int {
 	if err := checkRingBytes(); err != nil {
 		return fail(exitUsage, err)
 	}
+	if err := checkBeat(); err != nil {
+		return fail(exitUsage, err)
+	}
 	libDir, err := libraryDir()
 	if err != nil {
 		return fail(exitUsage, err)
@@ -176,6 +179,9 @@ func (l *launcher) buried(means string) {
 
 // hooks are the libraries to preload.
 func (l *launcher) hooks() []string {
+	if l.cfg.Analysis&config.HostLeaks != 0 {
+		return []string{hostHook}
+	}
 	if l.out.found == nil {
 		return hooks
 	}

@@ -96,7 +96,7 @@ type progress struct {
 const patience = 500 * time.Millisecond
 
 func (p *progress) show(now *session.Progress) {
-	if !p.shown && (time.Since(p.begin) < patience || !term.IsTerminal(int(os.Stderr.Fd()))) {
+	if now.Total == 0 || !p.shown && (time.Since(p.begin) < patience || !term.IsTerminal(int(os.Stderr.Fd()))) {
 		return
 	}
 	p.shown = true

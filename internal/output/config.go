@@ -18,25 +18,28 @@ type configFile struct {
 		StepCount  int       `json:"stepCount"`
 		StepIDList [5]uint32 `json:"stepIdList"`
 	} `json:"SelectedStepList"`
-	AnalysisType  config.Analyses `json:"analysisType"`
-	CStackDepth   int             `json:"cStackDepth"`
-	CollectAllNpu bool            `json:"collectAllNpu"`
-	CollectCPU    bool            `json:"collectCpu"`
-	CollectMode   config.Mode     `json:"collectMode"`
-	DataFormat    config.Format   `json:"dataFormat"`
-	DumpEventType config.Events   `json:"dumpEventType"`
-	EnableCStack  bool            `json:"enableCStack"`
-	EnableCompare bool            `json:"enableCompare"`
-	EnablePyStack bool            `json:"enablePyStack"`
-	EventType     config.Events   `json:"eventType"`
-	IsEffective   bool            `json:"isEffective"`
-	LevelType     config.Levels   `json:"levelType"`
-	LogLevel      config.LogLevel `json:"logLevel"`
-	NPUSlots      uint32          `json:"npuSlots"`
-	OOMTopK       int             `json:"oomTopK"`
-	OutputDir     string          `json:"outputDir"`
-	PyStackDepth  int             `json:"pyStackDepth"`
-	WatchConfig   struct {
+	AnalysisType   config.Analyses `json:"analysisType"`
+	BlockThreshold uint64          `json:"blockSizeThreshold"`
+	CStackDepth    int             `json:"cStackDepth"`
+	CollectAllNpu  bool            `json:"collectAllNpu"`
+	CollectCPU     bool            `json:"collectCpu"`
+	CollectMode    config.Mode     `json:"collectMode"`
+	DataFormat     config.Format   `json:"dataFormat"`
+	DumpEventType  config.Events   `json:"dumpEventType"`
+	EnableCStack   bool            `json:"enableCStack"`
+	EnableCompare  bool            `json:"enableCompare"`
+	EnablePyStack  bool            `json:"enablePyStack"`
+	EventType      config.Events   `json:"eventType"`
+	HostLeakMode   int             `json:"hostLeakMode"` // summary 0, event 1
+	IsEffective    bool            `json:"isEffective"`
+	LevelType      config.Levels   `json:"levelType"`
+	LogLevel       config.LogLevel `json:"logLevel"`
+	NPUSlots       uint32          `json:"npuSlots"`
+	OOMTopK        int             `json:"oomTopK"`
+	OutputDir      string          `json:"outputDir"`
+	PyStackDepth   int             `json:"pyStackDepth"`
+	SampleRate     uint32          `json:"sampleRate"`
+	WatchConfig    struct {
 		End         string `json:"end"`
 		FullContent bool   `json:"fullContent"`
 		IsWatched   bool   `json:"isWatched"`
@@ -52,6 +55,10 @@ func ConfigJSON(c *config.Config) []byte {
 		CollectMode: c.Mode, DataFormat: c.Format, DumpEventType: c.DumpEvents, EnableCStack: c.CStack,
 		EnablePyStack: c.PyStack, EventType: c.Events, IsEffective: true, LevelType: c.Level, LogLevel: c.LogLevel,
 		NPUSlots: c.NPUSlots, OOMTopK: c.OOMTopK, OutputDir: c.OutputPath, PyStackDepth: c.PyStackDepth,
+	}
+	f.BlockThreshold, f.SampleRate = c.BlockThreshold, c.SampleRate
+	if c.HostLeakDetail {
+		f.HostLeakMode = 1
 	}
 	f.SelectedStepList.StepCount = copy(f.SelectedStepList.StepIDList[:], c.Steps)
 	f.WatchConfig.OutputID = math.MaxUint32

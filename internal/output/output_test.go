@@ -349,6 +349,7 @@ func TestConfigJSON(t *testing.T) {
 				Events: 15, DumpEvents: 4, Analysis: config.Leaks | config.OOM, Level: config.LevelOp | config.LevelKernel,
 				NPUSlots: 1<<31 | 5, CPU: true, Mode: config.Deferred, Format: config.DB, LogLevel: config.Error, OutputPath: "/tmp/数 据&<x>",
 				OOMTopK: 1000, CStack: true, CStackDepth: 7, PyStack: true, Steps: []uint32{1, 4294967295, 3},
+				HostLeakDetail: true, BlockThreshold: 1024, SampleRate: 4,
 			}
 		},
 	} {

@@ -36,6 +36,10 @@ func (s *session) fixed() *config.Config {
 
 // answer does what a client asks for and tells it how that went.
 func (s *session) answer(conn *net.UnixConn, pid int, ask uint8, text string) {
+	if ask == wire.HeapStart || ask == wire.HeapStop {
+		s.answerHeap(conn, pid, ask, text)
+		return
+	}
 	s.mu.Lock()
 	c := s.live[pid]
 	s.mu.Unlock()
@@ -92,6 +96,22 @@ func (s *session) reconfigure(conn *net.UnixConn, c *client, text string) {
 
 // flush brings everything that the client has recorded into its files.
 func (s *session) flush(conn *net.UnixConn, c *client) {
+	written := c.flushed()
+	if written == nil {
+		_ = wire.Refuse(conn, wire.RefusedClosing)
+		return
+	}
+	_ = wire.Answer(conn, wire.Accepted, wire.Config{})
+	s.waitFor(conn, written)
+	lines := s.talk.take()
+	if c.dump.renderer.Load() != nil {
+		lines = append(lines, flushNotice)
+	}
+	say(conn, lines)
+}
+
+// flushed is closed when everything that was recorded until now is in the files; nil: the client has ended.
+func (c *client) flushed() <-chan struct{} {
 	written := make(chan struct{})
 	done := c.between(func() {
 		c.dump.hold.lift()
@@ -105,16 +125,9 @@ func (s *session) flush(conn *net.UnixConn, c *client) {
 		}()
 	})
 	if !done {
-		_ = wire.Refuse(conn, wire.RefusedClosing)
-		return
+		return nil
 	}
-	_ = wire.Answer(conn, wire.Accepted, wire.Config{})
-	s.waitFor(conn, written)
-	lines := s.talk.take()
-	if c.dump.renderer.Load() != nil {
-		lines = append(lines, flushNotice)
-	}
-	say(conn, lines)
+	return written
 }
 
 // results tells a client that ends, and has no launcher to do so, how it went: with itself and with what it has started.

@@ -45,10 +45,12 @@ type session struct {
 	options  Options
 
 	strangers atomic.Int32 // processes of other users that were turned away
+	brief     atomic.Int32 // programs that ran too briefly for a report on their host heap
 
 	mu      sync.Mutex
 	live    map[int]*client // by process id, as this process sees it
 	clients []*client       // in order of arrival, until their report is fetched
+	heaps   []*heap         // processes whose host heap is recorded, until their reports are written
 	greeted int             // connections that are being answered
 	closing bool            // no more clients
 	changed chan struct{}   // gets a token when a client or a connection has ended
@@ -143,7 +145,18 @@ func (s *session) greet(conn *net.UnixConn) error {
 		}
 		return nil
 	}
-	if hello.Ask != wire.Join {
+	switch hello.Ask {
+	case wire.Join:
+	case wire.HeapJoin:
+		return s.joinHeap(conn, int(cred.Pid), int(hello.Pid))
+	case wire.Control:
+		if int(cred.Uid) != unix.Geteuid() && cred.Uid != 0 {
+			_ = wire.Refuse(conn, wire.RefusedClosing)
+			return nil
+		}
+		s.control(conn, text)
+		return nil
+	default:
 		s.answer(conn, int(cred.Pid), hello.Ask, text)
 		return nil
 	}
@@ -232,7 +245,7 @@ func (s *session) poke() {
 func (s *session) close() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.greeted > 0 || slices.ContainsFunc(s.clients, func(c *client) bool { return !c.isDone() }) {
+	if s.greeted > 0 || len(s.heaps) > 0 || slices.ContainsFunc(s.clients, func(c *client) bool { return !c.isDone() }) {
 		return false
 	}
 	s.closing = true
@@ -259,7 +272,7 @@ func (s *session) conclude() {
 			}
 		}
 	}
-	report, done := summary(ended, len(living))
+	report, done := summary(ended, len(living)+s.finishHeaps(tick.C))
 	if report != "" {
 		s.talk.say(Message{Report: report})
 	}

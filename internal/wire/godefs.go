@@ -142,7 +142,9 @@ const (
 	HeapJoin  = C.MS_HEAP_JOIN
 	HeapStart = C.MS_HEAP_START
 	HeapStop  = C.MS_HEAP_STOP
-	AskMax    = C.MS_ASK_MAX
+
+	Control = C.MS_CONTROL
+	AskMax  = C.MS_ASK_MAX
 )
 
 const (

@@ -136,7 +136,9 @@ const (
 	HeapJoin  = 0x4
 	HeapStart = 0x5
 	HeapStop  = 0x6
-	AskMax    = 0x4000
+
+	Control = 0x7
+	AskMax  = 0x4000
 )
 
 const (

@@ -312,6 +312,12 @@ enum ms_ask {
     MS_HEAP_JOIN = 4,  /* send the tables: ring_size of the welcome is their size, the descriptor is theirs */
     MS_HEAP_START = 5, /* open a window; text: options, lines "name=value", or nothing; answered when it is open */
     MS_HEAP_STOP = 6,  /* close it; answered when the report is written */
+
+    /*
+     * Of `msmemscope --pid`, which is no client. text: the process ids of the client that is meant, in its namespaces from the
+     * outermost on, separated by blanks; a line feed; a command, with its words separated by NUL bytes.
+     */
+    MS_CONTROL = 7,
 };
 
 enum ms_say {

@@ -157,15 +157,15 @@ func (p *Process) Malloc(slot uint32, addr, size uint64, stack uint32) {
 	r := p.region(addr)
 	if r.Window != window {
 		r.Window, r.Used, r.Scale = window, 0, 0
-		r.Table = p.Arena(16*8) << hostheap.ClassBits
+		p.table(r, 0)
 	}
 	for tick>>r.Scale > hostheap.AgeMost {
 		p.rescale(r)
 	}
 	entries := p.entries(r)
 	if int(r.Used) == len(entries) {
-		old, class := entries, r.Table&(1<<hostheap.ClassBits-1)+1
-		r.Table = p.Arena(uint64(2+class%2)<<(3+class/2)*8)<<hostheap.ClassBits | class
+		old := entries
+		p.table(r, class(r)+1)
 		entries = p.entries(r)
 		copy(entries, old)
 	}
@@ -227,9 +227,17 @@ func (p *Process) region(addr uint64) *hostheap.Region {
 	return at[hostheap.Region](p, p.arena(*unit)+addr>>hostheap.RegionShift%perGiB*size)
 }
 
+// class is the size class of a region's table, places the number of its entries.
+func class(r *hostheap.Region) uint32 { return r.Table & (1<<hostheap.ClassBits - 1) }
+
+func places(class uint32) uint64 { return uint64(2+class%2) << (3 + class/2) }
+
+func (p *Process) table(r *hostheap.Region, class uint32) {
+	r.Table = p.Arena(places(class)*8)<<hostheap.ClassBits | class
+}
+
 func (p *Process) entries(r *hostheap.Region) []uint64 {
-	class := r.Table & (1<<hostheap.ClassBits - 1)
-	return unsafe.Slice(at[uint64](p, p.arena(r.Table>>hostheap.ClassBits)), (2+class%2)<<(3+class/2))
+	return unsafe.Slice(at[uint64](p, p.arena(r.Table>>hostheap.ClassBits)), places(class(r)))
 }
 
 func (p *Process) rescale(r *hostheap.Region) {

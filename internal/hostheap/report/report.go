@@ -132,6 +132,7 @@ const (
 	ClosedStop    = "stopped"
 	ClosedExit    = "the process ended"
 	ClosedKilled  = "the process was killed"
+	ClosedExec    = "the process executed another program"
 	ClosedInterim = "interim snapshot, window open"
 )
 
@@ -259,6 +260,8 @@ func health(in Input) Health {
 	switch {
 	case s.Interim:
 		h.How = ClosedInterim
+	case s.Dead && s.Replaced:
+		h.How = ClosedExec
 	case s.Dead && s.Orderly:
 		h.How = ClosedExit
 	case s.Dead:
@@ -279,6 +282,10 @@ func gaps(s *hostheap.Snapshot) (why, degraded []string) {
 	if s.Truncated&hostheap.TruncStopped != 0 {
 		why = append(why, "the overflow ledger was full and accounting stopped: the data are a complete prefix of the window")
 	}
+	if books := s.Total.LiveBlocks(); !s.Interim && s.Walk.Degraded == 0 && difference(books, s.Unfreed.Count) > uint64(s.Late+s.Walk.Locked) {
+		why = append(why, fmt.Sprintf("the counters have %d unfreed blocks (%d bytes), the block table %d (%d bytes)", books, s.Total.LiveBytes(),
+			s.Unfreed.Count, s.Unfreed.Bytes))
+	}
 	if s.Walk.Degraded > 0 {
 		text := fmt.Sprintf("block table: %d of %d regions were changing all the time, their blocks are missing (prefix data)", s.Walk.Degraded, s.Walk.Regions)
 		degraded = append(degraded, text)
@@ -298,6 +305,8 @@ func gaps(s *hostheap.Snapshot) (why, degraded []string) {
 	}
 	return why, degraded
 }
+
+func difference(a, b uint64) uint64 { return max(a, b) - min(a, b) }
 
 func size(s hostheap.Size) Size { return Size{s.Count, s.Bytes} }
 

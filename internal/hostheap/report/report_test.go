@@ -76,7 +76,7 @@ func (s *scene) input(close func() (*hostheap.Snapshot, error)) report.Input {
 		s.t.Fatal(err)
 	}
 	names := places{0x400110: "leak::grow", 0x400120: "main", 0x400220: "cache_put"}
-	return report.Input{Snapshot: snapshot, Tables: s.tables, Texts: report.NewTexts(s.tables, names, time.Now().Add(time.Minute))}
+	return report.Input{Snapshot: snapshot, Tables: s.tables, Texts: report.NewTexts(s.tables, "/bin/program", names, time.Now().Add(time.Minute))}
 }
 
 func (s *scene) close() (*hostheap.Snapshot, error) { return s.recorder.Close(false) }
@@ -272,7 +272,7 @@ func TestDeadline(t *testing.T) {
 	s.open(hostheap.Options{})
 	s.p.Malloc(1, 0x7f0000000040, 128, s.leak)
 	in := s.input(s.close)
-	in.Texts = report.NewTexts(s.tables, hanging{}, time.Now().Add(50*time.Millisecond))
+	in.Texts = report.NewTexts(s.tables, "/bin/program", hanging{}, time.Now().Add(50*time.Millisecond))
 	begin := time.Now()
 	inOrder(t, text(t, report.Make(in)), "0 of 2 frames", "not finished in", "/lib/libuser.so(+0x110) [0x400110]")
 	if took := time.Since(begin); took > 5*time.Second {

@@ -19,6 +19,7 @@ const Deadline = 60 * time.Second
 // Texts turns frames into text, each once. A look-up that hangs is left alone at the deadline.
 type Texts struct {
 	tables     *hostheap.Tables
+	program    string // path of the program itself, which the loader does not name
 	symbolizer Symbolizer
 	deadline   time.Time
 	late       bool
@@ -36,9 +37,9 @@ type Place struct {
 	Line     int
 }
 
-// NewTexts resolves frames of the tables until the deadline.
-func NewTexts(t *hostheap.Tables, s Symbolizer, deadline time.Time) *Texts {
-	return &Texts{tables: t, symbolizer: s, deadline: deadline, known: map[hostheap.NativeFrame]Place{}, libraries: map[uint32]*hostheap.Library{}}
+// NewTexts resolves frames of the tables until the deadline. program is the path of the program that was run.
+func NewTexts(t *hostheap.Tables, program string, s Symbolizer, deadline time.Time) *Texts {
+	return &Texts{tables: t, program: program, symbolizer: s, deadline: deadline, known: map[hostheap.NativeFrame]Place{}, libraries: map[uint32]*hostheap.Library{}}
 }
 
 // Coverage is the number of different native frames that were asked for, how many have a function, and whether time ran out.
@@ -102,9 +103,6 @@ func (x *Texts) Place(f hostheap.NativeFrame) Place {
 	p := Place{}
 	if l := x.library(f.Module); l != nil {
 		p.Library, p.Offset = l.Path, f.PC-l.Bias
-		if p.Library == "" {
-			p.Library = "?"
-		}
 		p.Function, p.File, p.Line = x.ask(l, f)
 		if p.Function != "" {
 			x.symbolized++
@@ -120,6 +118,9 @@ func (x *Texts) library(number uint32) *hostheap.Library {
 	}
 	var found *hostheap.Library
 	if l, ok := x.tables.Library(number); ok {
+		if l.Path == "" {
+			l.Path = x.program
+		}
 		found = &l
 	}
 	x.libraries[number] = found
