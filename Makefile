@@ -8,6 +8,7 @@
 # make fuzz     each fuzz target for FUZZTIME=10m
 # make lint     formatters and linters only
 # make generate the Go twin of native/include/wire.h
+# make wheel    the build tree as a Python wheel, below build/dist/
 # make build-aarch64   the same tree for the other architecture, below build/aarch64/
 #
 # The fragments that are included below add libraries and programs to `artefacts`, and define tests. They get: OUT (where
@@ -34,7 +35,7 @@ GO_LDFLAGS := -s -w -X memscope/internal/cli.version=$(VERSION)
 
 .DEFAULT_GOAL := build
 .DELETE_ON_ERROR:
-.PHONY: build build-aarch64 demo test smoke soak bench bench-offline fuzz lint clean generate FORCE
+.PHONY: build build-aarch64 wheel demo test smoke soak bench bench-offline fuzz lint clean generate FORCE
 
 # The tools come before every other rule: make rebuilds an included file first and starts again.
 ifneq ($(MAKECMDGOALS),clean)
@@ -81,6 +82,9 @@ FORCE:
 
 build-aarch64:
 	$(MAKE) ARCH=aarch64 build
+
+wheel: build
+	tools/wheel.py $(OUT) $(OUT)/dist
 
 demo: build
 	tools/demo.sh $(OUT)

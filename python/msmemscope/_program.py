@@ -1,18 +1,12 @@
-"""The Go program that answers questions about dumps: it comes with this package or lies in the tree around it."""
+"""The Go program that answers questions about dumps: in the tree around this package, or where a wheel has put it."""
 
 import os
 import shutil
+import site
 import subprocess
+import sys
 
-_HERE = os.path.dirname(os.path.abspath(__file__))
-
-
-def root():
-    """The directory that has bin/ and lib64/: below the package (a wheel), or around it; None when it is neither."""
-    for directory in (os.path.join(_HERE, "_tool"), os.path.dirname(os.path.dirname(_HERE))):
-        if os.path.exists(os.path.join(directory, "bin", "msmemscope.bin")):
-            return directory
-    return None
+_NAME = "msmemscope.bin"
 
 
 def path():
@@ -21,12 +15,14 @@ def path():
     Raises:
         FileNotFoundError: it is not there.
     """
-    here = root()
-    if here is not None:
-        return os.path.join(here, "bin", "msmemscope.bin")
-    found = shutil.which("msmemscope")
+    around = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    for prefix in (around, sys.prefix, site.getuserbase()):
+        program = os.path.join(prefix, "bin", _NAME)
+        if os.access(program, os.X_OK):
+            return program
+    found = shutil.which(_NAME)
     if found is None:
-        raise FileNotFoundError("the program msmemscope is neither beside the Python package nor in PATH")
+        raise FileNotFoundError(f"{_NAME} is neither around the Python package nor in PATH")
     return found
 
 
