@@ -134,3 +134,14 @@ bool define_loaded(unsigned number)
     __atomic_store_n(&defined[number], 1, __ATOMIC_RELEASE);
     return true;
 }
+
+/* What is unloaded takes its rules for the unwinder with it. */
+MS_EXPORT int dlclose(void *library)
+{
+    static void *slot;
+    int (*real)(void *) = ms_real(&slot, (void *)dlclose, NULL, "dlclose", "libdl.so.2");
+    int result = real ? real(library) : -1;
+    if (stacks_used())
+        ms_unwind_forget();
+    return result;
+}

@@ -15,7 +15,7 @@ bool define_loaded(unsigned number);
 /* Whether a library is one of ours: `agent`, the number of the agent's, or in the same folder. */
 bool is_own(unsigned number, unsigned agent);
 
-/* For a new client. */
+/* For a new client. The agent exports dlclose, too, to hear what is unloaded. */
 void forget_loaded(void);
 
 #endif

@@ -110,46 +110,47 @@ void *reserve(enum ms_type type, enum ms_pool pool, uint16_t device, size_t byte
     return h;
 }
 
-/* Rows of these have no call stack: what they say is not done by the code that they come from, or was said before. */
+/* What becomes a row that says which code was at it. */
 static bool has_stack(enum ms_type type)
 {
     switch (type) {
-    case MS_UNDO:
-    case MS_RANGE_END:
-    case MS_START_TRACE:
-    case MS_STOP_TRACE:
-    case MS_LOG:
-    case MS_KERNEL_NAME:
-    case MS_KERNEL_CLOCK:
-    case MS_KERNEL_RUN:
-    case MS_KERNEL_NOTICE:
-    case MS_KERNEL_CLOSED:
-    case MS_LABEL_PUSH:
-    case MS_LABEL_POP:
-    case MS_LABEL_ADDRESS:
-    case MS_PY_NAME:
-    case MS_PY_CALL:
-    case MS_PY_RETURN:
-    case MS_PY_OPEN:
-    case MS_PY_STOP:
-    case MS_MAP:
-    case MS_UNMAP:
-        return false;
     case MS_FREE: /* a leak check asks where memory comes from */
         return (agent.config.analysis & (MS_CHECK_DEVICE_HEAP | MS_CHECK_CANN_HEAP)) == 0;
-    default:
+    case MS_ALLOC:
+    case MS_MARK:
+    case MS_RANGE_START:
+    case MS_ACL_INIT:
+    case MS_ACL_FINI:
+    case MS_STEP:
+    case MS_KERNEL_LAUNCH:
+    case MS_OOM:
+    case MS_ATEN_START:
+    case MS_ATEN_END:
+    case MS_ATEN_ACCESS:
         return true;
+    default:
+        return false;
     }
+}
+
+/* The user's options say how deep; the driver's refusal has a stack in any case (contract 3.4). */
+static uint32_t stack_for(enum ms_type type)
+{
+    enum { OOM_DEPTH = 50 };
+    unsigned c_depth = agent.config.c_stack_depth, py_depth = agent.config.py_stack_depth;
+    if (type == MS_OOM) {
+        c_depth = c_depth ? c_depth : OOM_DEPTH;
+        py_depth = py_depth ? py_depth : OOM_DEPTH;
+    }
+    return (c_depth | py_depth) != 0 && has_stack(type) ? ms_stack(c_depth, py_depth) : 0;
 }
 
 void *ms_reserve(enum ms_type type, enum ms_pool pool, uint16_t device, size_t bytes)
 {
     if (!device_wanted(device))
         return NULL;
-    const unsigned c_depth = agent.config.c_stack_depth, py_depth = agent.config.py_stack_depth;
-    uint32_t stack = 0;
-    if (__builtin_expect((c_depth | py_depth) != 0, 0) && self.mode == MS_NORMAL && has_stack(type))
-        stack = ms_stack(c_depth, py_depth); /* before the reservation: it may have records of its own */
+    /* Before the reservation: a new stack has a record of its own. */
+    const uint32_t stack = self.mode == MS_NORMAL ? stack_for(type) : 0;
     struct ms_head *h = reserve(type, pool, device, bytes);
     if (h && stack)
         h->stack = stack;

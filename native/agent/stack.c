@@ -49,6 +49,11 @@ static struct tables *tables_for_use(void)
     return t;
 }
 
+bool stacks_used(void)
+{
+    return __atomic_load_n(&tables, __ATOMIC_RELAXED) != NULL;
+}
+
 void forget_stacks(void)
 {
     if (tables)

@@ -9,6 +9,9 @@
 /* A new client: every id, number and line in the log is to be said again. Before the first event of it. */
 void forget_stacks(void);
 
+/* Whether any stack was ever taken. */
+bool stacks_used(void);
+
 /* ring.c: ms_reserve without a stack. */
 void *reserve(enum ms_type type, enum ms_pool pool, uint16_t device, size_t bytes);
 

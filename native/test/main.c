@@ -29,6 +29,7 @@ int test_mstx(void);
 int test_kernel(void);
 int test_python(void);
 int test_unwind(void);
+int test_stack(void);
 
 int main(int argc, char **argv)
 {
@@ -47,7 +48,7 @@ int main(int argc, char **argv)
     } groups[] = {
         {"connect", test_connect}, {"ring", test_ring},     {"trace", test_trace},   {"device", test_device},
         {"symbols", test_symbols}, {"fork", test_fork},     {"hal", test_hal},       {"mstx", test_mstx},
-        {"kernel", test_kernel},   {"python", test_python}, {"unwind", test_unwind},
+        {"kernel", test_kernel},   {"python", test_python}, {"unwind", test_unwind}, {"stack", test_stack},
     };
     int failed = 0;
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
