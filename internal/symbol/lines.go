@@ -50,11 +50,17 @@ func (l *lines) find(at uint64) (file string, line int) {
 	if err != nil || r == nil {
 		return "", 0
 	}
-	var e dwarf.LineEntry
-	if r.SeekPC(at, &e) != nil || e.File == nil {
-		return "", 0
+	// Not SeekPC: that takes the sequences for sorted, which functions in sections of their own are not.
+	for last := (dwarf.LineEntry{EndSequence: true}); ; {
+		var next dwarf.LineEntry
+		if err := r.Next(&next); err != nil {
+			return "", 0
+		}
+		if !last.EndSequence && last.Address <= at && at < next.Address && last.File != nil {
+			return last.File.Name, last.Line
+		}
+		last = next
 	}
-	return e.File.Name, e.Line
 }
 
 // index opens the DWARF and lists the address ranges of its units.
