@@ -35,7 +35,7 @@ func install(t *testing.T, name string, libraries ...string) string {
 	}
 	write("bin/msmemscope", front, 0o755)
 	write("bin/msmemscope.start", start(t), 0o755)
-	write("bin/msmemscope.bin", []byte("#!/bin/sh\nfor word; do printf '<%s>' \"$word\"; done\necho\nexit 7\n"), 0o755)
+	write("bin/msmemscope.bin", []byte("#!/bin/sh\ncase $1 in\n--serve-shell=*) echo the-session; exit 0 ;;\n--release-shell=*) echo \"released $1\" >&2; exit 0 ;;\nesac\nfor word; do printf '<%s>' \"$word\"; done\necho\nexit 7\n"), 0o755)
 	for _, l := range libraries {
 		write("lib64/"+l, nil, 0o644)
 	}
@@ -370,26 +370,35 @@ own unset
 	})
 }
 
-// TestHostFlavour: it is refused by name and leaves the environment alone, also beside what is loaded already.
+// TestHostFlavour: one library, a session for what is started from the shell, and nothing is left of either.
 func TestHostFlavour(t *testing.T) {
-	root := install(t, "tool", npu...)
-	const refusal = "[msmemscope] ERROR: --load-api-env=host is not in this version yet; accepted: --load-api-env=npu.\n"
+	const library = "libmsmemscope_host_mem_hook.so"
+	root := install(t, "tool", append([]string{library}, npu...)...)
+	lib := root + "/lib64"
 	eachShell(t, func(t *testing.T, shell ...string) {
 		stdout, stderr, _ := sh(t, root, append(shell, "-c", `. bin/msmemscope --load-api-env=host || echo "failed $?"
-printf '%s\n' "lib ${LD_LIBRARY_PATH-unset}" "pre ${LD_PRELOAD-unset}" "own ${MSMEMSCOPE_LIB_PATH-unset}"
-. bin/msmemscope --load-api-env >/dev/null
-before="$LD_LIBRARY_PATH $LD_PRELOAD $MSMEMSCOPE_LIB_PATH"
-. bin/msmemscope --load-api-env=host || echo "failed $?"
-[ "$before" = "$LD_LIBRARY_PATH $LD_PRELOAD $MSMEMSCOPE_LIB_PATH" ] && echo the same
+printf '%s\n' "pre ${LD_PRELOAD-unset}" "session ${MSMEMSCOPE_SESSION-unset}"
+. bin/msmemscope --load-api-env=host
+. bin/msmemscope --unload-api-env >/dev/null
+printf '%s\n' "pre ${LD_PRELOAD-unset}" "session ${MSMEMSCOPE_SESSION-unset} ${MSMEMSCOPE_SHELL-unset}"
+MSMEMSCOPE_SESSION=of-a-launcher
+. bin/msmemscope --unload-api-env >/dev/null
+printf '%s\n' "session ${MSMEMSCOPE_SESSION-unset}"
 `)...)
-		want(t, "stdout", stdout, "failed 1\nlib unset\npre unset\nown unset\nfailed 1\nthe same\n")
-		want(t, "stderr", stderr, refusal+refusal)
+		want(t, "stdout", stdout, `[msmemscope] LD_LIBRARY_PATH + `+lib+`
+[msmemscope] LD_PRELOAD   + `+lib+`/`+library+`
+[msmemscope] Environment setup completed (LD_PRELOAD: 1 .so(s) added).
+pre `+lib+`/`+library+`
+session the-session
+[msmemscope] LD_LIBRARY_PATH already contains `+lib+` -- skipped
+[msmemscope] LD_PRELOAD   already contains `+lib+`/`+library+` -- skipped
+[msmemscope] Environment already set up -- nothing to do.
+pre unset
+session unset unset
+session of-a-launcher
+`)
+		want(t, "stderr", stderr, "released --release-shell=the-session\n")
 	})
-	stdout, stderr, status := sh(t, root, "bin/msmemscope", "--load-api-env=host")
-	want(t, "stderr", stderr, refusal)
-	if stdout != "" || status != 1 {
-		t.Errorf("status %d, stdout %q", status, stdout)
-	}
 }
 
 // TestNoDirectory: the script needs no working directory. Some shells complain of it on their own, before they read a line.
@@ -415,7 +424,7 @@ func TestSourcedOtherwise(t *testing.T) {
 		stdout, stderr, status := sh(t, root, append(shell, "-c", ". bin/msmemscope -q prog || echo $?\n"+
 			". bin/msmemscope --load-api-env=gpu || echo $?\n. '"+blank+"/bin/msmemscope' --load-api-env || echo $?\n")...)
 		want(t, "stdout", stdout, "<-q><prog>\n7\n2\n1\n")
-		want(t, "stderr", stderr, `[msmemscope] ERROR: --load-api-env=gpu is not known; accepted: --load-api-env=npu.
+		want(t, "stderr", stderr, `[msmemscope] ERROR: --load-api-env=gpu is not known; accepted: --load-api-env=npu, --load-api-env=host.
 [msmemscope] ERROR: `+blank+`/lib64 contains a blank or a colon, which LD_PRELOAD cannot express.
 `)
 		if status != 0 {

@@ -25,7 +25,8 @@ func run() int {
 		return program.Main(os.Args[1:])
 	}
 	program := cli.Program{
-		Stdout: os.Stdout, Stderr: os.Stderr, Dir: os.Getwd, Run: launch.Run, Attach: attach.Run, Recover: recoverDump,
+		Stdout: os.Stdout, Stderr: os.Stderr, Dir: os.Getwd, Run: launch.Run, Attach: attach.Run,
+		ServeShell: launch.ServeShell, ReleaseShell: launch.ReleaseShell, Recover: recoverDump,
 	}
 	return program.Main(os.Args[1:])
 }

@@ -33,6 +33,9 @@ type Program struct {
 	Run func(cfg config.Config, program []string) int
 	// Attach controls a process: one command, or a prompt when that is nil. It returns the status to exit with.
 	Attach func(pid int, command *string) int
+	// ServeShell starts a collector for what is started from a shell, a process id, and prints its session; ReleaseShell ends it.
+	ServeShell   func(pid int) int
+	ReleaseShell func(session string) int
 	// Recover finishes the dump files of a run that was cut off, in a project directory, and tells on w what it did; force: also where rows
 	// that are on disk are lost by it.
 	Recover func(dir string, force bool, w io.Writer) error
@@ -55,6 +58,10 @@ func (p *Program) Main(words []string) int {
 		return p.print(completion(req.text))
 	case showVersion:
 		return p.print(fmt.Sprintf("msmemscope %s\n", version))
+	case serveShell:
+		return p.ServeShell(req.pid)
+	case releaseShell:
+		return p.ReleaseShell(req.text)
 	case askDump:
 		return p.dump(req.program)
 	}

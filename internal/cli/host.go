@@ -59,6 +59,17 @@ func (p *parser) setPID(value string) error {
 	return nil
 }
 
+func (p *parser) setServeShell(value string) error {
+	err := p.setPID(value)
+	p.req.action = serveShell
+	return err
+}
+
+func (p *parser) setReleaseShell(value string) error {
+	p.req.action, p.req.text = releaseShell, value
+	return nil
+}
+
 func (p *parser) setCommand(value string) error {
 	p.req.command = &value
 	return nil

@@ -134,6 +134,9 @@ var options = []*option{
 
 	{name: "load-api-env", set: sourcedOnly("load-api-env")},
 	{name: "unload-api-env", set: sourcedOnly("unload-api-env")},
+	// What the front does for --load-api-env=host and after it.
+	{name: "serve-shell", arg: "PID", set: (*parser).setServeShell},
+	{name: "release-shell", arg: "SESSION", set: (*parser).setReleaseShell},
 
 	{name: "watch", arg: "RANGE", later: true},
 }

@@ -22,6 +22,8 @@ const (
 	askDump
 	attach
 	showHelp
+	serveShell
+	releaseShell
 	showVersion
 	showCompletion
 )
@@ -35,8 +37,8 @@ type request struct {
 	config  config.Config // derived; for run and compareDumps
 	program []string      // for run: the program and its arguments, untouched and in order; for askDump: the words after dump
 	inputs  []string      // for compareDumps
-	text    string        // for showCompletion: the shell
-	pid     int           // for attach
+	text    string        // for showCompletion: the shell; for releaseShell: the session
+	pid     int           // for attach and serveShell
 	command *string       // for attach: nil for a prompt
 	notices []string      // lines for the user, without prefix
 }

@@ -28,6 +28,9 @@ const exitUsage = 2
 // silence of the collector after which the launcher stops waiting for it. It sends its progress several times a second.
 const silence = 30 * time.Second
 
+// envShell is set in a shell that --load-api-env=host has prepared, and so in what is started from it.
+const envShell = "MSMEMSCOPE_SHELL"
+
 // deathPause lies between the death of the collector and the words that the program runs on.
 const deathPause = 50 * time.Millisecond
 
@@ -274,6 +277,9 @@ func refuseNested() error {
 		return nil // left over from a session that has ended
 	}
 	conn.Close()
+	if os.Getenv(envShell) != "" {
+		return errors.New("this shell is prepared by --load-api-env=host; `source msmemscope --unload-api-env` first, or start the program without msmemscope")
+	}
 	return errors.New("this shell already runs under msmemscope; one inside another is not possible")
 }
 

@@ -16,6 +16,12 @@ const (
 	ControlFD  = 4 // a stream of JSON values: Order from the launcher, Message to it
 )
 
+// ShellWord is the first argument of a collector for a shell, whose process id is the second one; ReleaseWord ends it.
+const (
+	ShellWord   = "shell"
+	ReleaseWord = "release"
+)
+
 // Environment variables.
 const (
 	// EnvSession has the name of the session socket, without the NUL byte before it.

@@ -18,7 +18,7 @@ import (
 const collectorGC = 50
 
 // Main is the collector process. It returns the status to exit with; what it has to complain about goes to standard error.
-// words are its arguments: none when a launcher has started it, the process id of the program that has started it otherwise.
+// words are its arguments: none when a launcher has started it, ShellWord and a process id for a shell, else the process id of the program that has started it.
 func Main(options Options, words []string) int {
 	// The launcher may die at any time; then nobody reads what we write. A hang-up or an interrupt is meant for the target.
 	signal.Ignore(unix.SIGPIPE, unix.SIGHUP, unix.SIGINT, unix.SIGTERM)
@@ -28,8 +28,10 @@ func Main(options Options, words []string) int {
 	_ = os.WriteFile("/proc/self/comm", []byte(ProcessName), 0) // for ps; cut to 15 bytes by the kernel
 	socket := os.NewFile(ListenerFD, "session socket")
 	var err error
-	if len(words) > 0 {
-		err = serveAlone(socket, options, words[0])
+	if len(words) > 1 && words[0] == ShellWord {
+		err = serveAlone(socket, options, words[1], (*session).runShell)
+	} else if len(words) > 0 {
+		err = serveAlone(socket, options, words[0], (*session).runAlone)
 	} else {
 		err = serve(socket, options, ControlFD)
 	}
@@ -65,8 +67,8 @@ func listen(socket *os.File) (*net.UnixListener, error) {
 	return listener, nil
 }
 
-// serveAlone runs the session of a program, a process id, that has started this process in its own working directory.
-func serveAlone(socket *os.File, options Options, program string) error {
+// serveAlone runs the session of a program or a shell, a process id, that has started this process in its own working directory.
+func serveAlone(socket *os.File, options Options, program string, run func(*session)) error {
 	listener, err := listen(socket)
 	if err != nil {
 		return err
@@ -83,7 +85,7 @@ func serveAlone(socket *os.File, options Options, program string) error {
 	if err != nil {
 		return err
 	}
-	newSession(&cfg, options, listener, nil, pid).runAlone()
+	run(newSession(&cfg, options, listener, nil, pid))
 	return nil
 }
 

@@ -17,6 +17,11 @@ import (
 // control answers a command of `msmemscope --pid`.
 func (s *session) control(conn *net.UnixConn, text string) {
 	who, command, _ := strings.Cut(text, "\n")
+	if who == "" && command == ReleaseWord && s.alone {
+		s.released.Store(true)
+		_ = wire.Answer(conn, wire.Accepted, wire.Config{})
+		return
+	}
 	var ids []int
 	for _, word := range strings.Fields(who) {
 		id, _ := strconv.Atoi(word)

@@ -45,6 +45,7 @@ type session struct {
 	options  Options
 
 	strangers atomic.Int32 // processes of other users that were turned away
+	released  atomic.Bool  // a shell wants its programs recorded no more
 	brief     atomic.Int32 // programs that ran too briefly for a report on their host heap
 
 	mu      sync.Mutex
@@ -90,6 +91,23 @@ func (s *session) runAlone() {
 		<-s.changed
 	}
 }
+
+// runShell serves what is started from a shell, until the shell has ended, or has said that nothing more comes, and the last program has.
+func (s *session) runShell() {
+	go s.accept()
+	if shell, err := watch(s.launcher); err == nil {
+		for !shell.ended() && !s.released.Load() {
+			time.Sleep(shellPause)
+		}
+		shell.close()
+	}
+	for !s.close() {
+		<-s.changed
+	}
+}
+
+// shellPause lies between two looks whether a shell lives.
+const shellPause = 200 * time.Millisecond
 
 // accept takes connections until the listener is closed.
 func (s *session) accept() {

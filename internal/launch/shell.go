@@ -1,0 +1,47 @@
+package launch
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"memscope/internal/session"
+	"memscope/internal/wire"
+)
+
+// ServeShell starts a collector for the programs that are started from a shell, a process id, and prints the name of its session. It ends
+// with the shell and the last of its programs. The working directory is that of the shell.
+func ServeShell(shell int) int {
+	if err := checkBeat(); err != nil {
+		return fail(exitUsage, err)
+	}
+	listener, name, err := listen()
+	if err != nil {
+		return fail(exitUsage, fmt.Errorf("cannot make the session socket: %w", err))
+	}
+	defer listener.Close()
+	keepDescriptors()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	defer null.Close()
+	process, err := os.StartProcess("/proc/self/exe", []string{session.ProcessName, session.ShellWord, strconv.Itoa(shell)}, &os.ProcAttr{
+		Env: os.Environ(), Files: []*os.File{null, null, null, session.ListenerFD: listener}, Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		return fail(exitUsage, fmt.Errorf("cannot start the collector: %w", err))
+	}
+	_ = process.Release()
+	fmt.Println(name)
+	return 0
+}
+
+// ReleaseShell tells the collector of a shell that no more programs come.
+func ReleaseShell(name string) int {
+	// One that is gone already needs no word.
+	_, _ = wire.Ask(name, wire.Control, "\n"+session.ReleaseWord, time.Second, func(byte, string) {})
+	return 0
+}
