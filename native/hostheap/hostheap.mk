@@ -25,12 +25,16 @@ $(hostheap_test)/target: native/hostheap/test/target.c native/hostheap/test/targ
 	@mkdir -p $(@D)
 	$(CC) $(HOSTHEAP_CFLAGS) -fno-builtin -O2 -g -pthread -o $@ $< -ldl
 
+$(hostheap_test)/pool.so: native/hostheap/test/pool.c
+	@mkdir -p $(@D)
+	$(CC) -O1 -fPIC -shared -o $@ $<
+
 $(hostheap_test)/plugin-a.so $(hostheap_test)/plugin-b.so: native/hostheap/test/plugin.c
 	@mkdir -p $(@D)
 	$(CC) -O1 -fno-builtin -fPIC -shared -o $@ $<
 
 .PHONY: hostheap-test
-hostheap-test: $(hostheap_library) $(patsubst %,$(hostheap_test)/%,test_hostheap target plugin-a.so plugin-b.so)
+hostheap-test: $(hostheap_library) $(patsubst %,$(hostheap_test)/%,test_hostheap target plugin-a.so plugin-b.so pool.so)
 	$(hostheap_test)/test_hostheap $(hostheap_library)
 
 # ---- figures: ROUNDS=5 WORKLOADS="W1 W2"

@@ -26,6 +26,7 @@
 
 static const char *library;
 static char folder[512]; /* of this program, and of the target */
+static const char *also; /* a library that is preloaded behind ours */
 
 struct run {
     struct collector c;
@@ -47,7 +48,9 @@ static void begin(struct run *r, const struct sizes *sizes, const char *scenario
     snprintf(path, sizeof path, "%s/target", folder);
     r->pid = fork();
     if (r->pid == 0) {
-        setenv("LD_PRELOAD", library, 1);
+        char preload[1200];
+        snprintf(preload, sizeof preload, "%s%s%s", library, also ? ":" : "", also ? also : "");
+        setenv("LD_PRELOAD", preload, 1);
         setenv("MSMEMSCOPE_SESSION", r->c.session, 1);
         setenv("ACCOUNT_FD", fd, 1);
         alarm(400); /* no hang outlives this */
@@ -184,6 +187,18 @@ static void signal_handlers(void **state)
     check_books(&r.c, 1, 0);
     assert_true(r.account->values[0] > 100);
     end(&r);
+}
+
+static void complaint_11_operators(void **state)
+{
+    (void)state;
+    char pool[600];
+    snprintf(pool, sizeof pool, "%s/pool.so", folder);
+    also = pool; /* operators that do not call malloc */
+    exact("operators", 0);
+    also = "libstdc++.so.6"; /* operators that do */
+    exact("operators", 0);
+    also = NULL;
 }
 
 static void exit_handlers(void **state)
@@ -425,6 +440,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(complaint_1_forks),
         cmocka_unit_test(complaint_4_and_23_loads),
         cmocka_unit_test(complaint_20_kills),
+        cmocka_unit_test(complaint_11_operators),
         cmocka_unit_test(signal_handlers),
         cmocka_unit_test(bytes_per_block),
         cmocka_unit_test(below_threshold),
