@@ -176,7 +176,7 @@ MS_EXPORT int dlclose(void *library)
     int result = real.dlclose(library);
     if (__atomic_load_n(&life->window, __ATOMIC_ACQUIRE)) {
         int saved = errno;
-        unload_modules();
+        library_gone();
         errno = saved;
     }
     return result;

@@ -205,6 +205,27 @@ static void *find_function(const char *name)
     return search_libraries(&search);
 }
 
+static void *find_in_python(const char *name)
+{
+    struct search search = {.name = name, .data = true};
+    void *function = find_function(name);
+    return function ? function : search_libraries(&search);
+}
+
+/* An interpreter that is loaded later is seen when the program asks for a window or unloads something. */
+static void look_for_python(void)
+{
+    if (tables.python_depth && ms_py_attach(find_in_python))
+        __atomic_fetch_or(&tables.heap->flags, ms_py_problem() ? MS_HEAP_PYTHON_LOST : MS_HEAP_PYTHON,
+                          __ATOMIC_RELAXED);
+}
+
+void library_gone(void)
+{
+    unload_modules();
+    look_for_python();
+}
+
 static bool map_tables(int memory, uint64_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -229,8 +250,7 @@ static bool map_tables(int memory, uint64_t bytes)
     heap->attached = (uint64_t)now_ns();
     heap->pid = (uint32_t)getpid();
     heap->allocator = publish_module_at((uintptr_t)real.malloc);
-    if (tables.python_depth)
-        ms_py_attach(find_function);
+    look_for_python();
     __atomic_fetch_add(&joins, 1, __ATOMIC_RELAXED);
     fresh->window = &heap->window;
     __atomic_store_n(&life, fresh, __ATOMIC_RELEASE); /* an older page stays: somebody may be looking at it */
@@ -320,6 +340,7 @@ static int steer(enum ms_ask what, const char *options, size_t length, char *rep
     self.depth++; /* what this allocates is ours */
     if (__atomic_load_n(&life->window, __ATOMIC_ACQUIRE) || (what == MS_HEAP_START && ready() && join())) {
         struct ms_welcome welcome;
+        look_for_python();
         int fd = ask(what, options, length, ANSWER_SECONDS);
         if (fd >= 0 && receive_welcome(fd, &welcome, &memory)) {
             char message[1024];

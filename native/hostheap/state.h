@@ -187,7 +187,7 @@ struct ms_heap_count *counters_of(uint32_t stack);
 uint32_t native_place(ms_frame frame);
 struct ms_py_frame;
 uint32_t python_place(const struct ms_py_frame *frame);
-void unload_modules(void);                     /* after a dlclose */
+void unload_modules(void);                     /* notes which are */
 uint32_t publish_module_at(uintptr_t address); /* number of the library; 0: none */
 
 /* ---- tables.c */
@@ -199,7 +199,8 @@ uint32_t text_add(const char *text, size_t bytes);
 
 /* ---- join.c */
 
-void note_end(void); /* the process ends by its own will */
+void library_gone(void); /* after a dlclose */
+void note_end(void);     /* the process ends by its own will */
 
 /* System calls by syscall(): no cancellation points, nobody's wrappers. */
 void futex_wait(uint32_t *word, uint32_t value, int64_t ns); /* shared; changes no errno */

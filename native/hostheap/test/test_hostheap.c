@@ -201,6 +201,49 @@ static void complaint_11_operators(void **state)
     also = NULL;
 }
 
+/* A function of a Python program is in the stacks of what it allocates, with file and line. */
+static void python(void **state)
+{
+    (void)state;
+    if (access("/usr/bin/python3", X_OK) != 0)
+        skip();
+    struct collector c;
+    int status = -1;
+    collector_open(&c, &(struct sizes){.python_depth = 20});
+    pid_t pid = fork();
+    if (pid == 0) {
+        setenv("LD_PRELOAD", library, 1);
+        setenv("MSMEMSCOPE_SESSION", c.session, 1);
+        setenv("PYTHONMALLOC", "malloc", 1);
+        execl("/usr/bin/python3", "python3", "-c",
+              "def planted():\n  return [bytes(1000 + i) for i in range(500)]\nx = planted()\nimport os\nos._exit(0)",
+              NULL);
+        _exit(127);
+    }
+    collector_serve(&c);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(c.heap->flags & (MS_HEAP_PYTHON | MS_HEAP_PYTHON_LOST), MS_HEAP_PYTHON);
+    assert_int_equal(c.heap->state, MS_HEAP_ENDED);
+    struct live *list;
+    size_t count = read_ledger(&c, 1, &list), planted = 0;
+    const struct ms_heap_python *places = section(&c, c.heap->pythons_at);
+    const char *text = section(&c, c.heap->text_at);
+    for (size_t i = 0; i < count; i++) {
+        const struct ms_heap_stack *s = stack_record(&c, list[i].stack);
+        const uint32_t *frames = (const uint32_t *)(s + 1) + s->natives;
+        for (int k = 0; k < s->pythons; k++) {
+            const struct ms_heap_python *p = &places[frames[k]];
+            planted += p->line == 2 && strncmp(text + 4ULL * p->function + 4, "planted", 7) == 0 &&
+                       list[i].size >= 1000 && list[i].size < 2000; /* not the list */
+        }
+    }
+    free(list);
+    check_books(&c, 1, 0);
+    assert_int_equal(planted, 500);
+    collector_close(&c);
+}
+
 static void exit_handlers(void **state)
 {
     (void)state;
@@ -441,6 +484,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(complaint_4_and_23_loads),
         cmocka_unit_test(complaint_20_kills),
         cmocka_unit_test(complaint_11_operators),
+        cmocka_unit_test(python),
         cmocka_unit_test(signal_handlers),
         cmocka_unit_test(bytes_per_block),
         cmocka_unit_test(below_threshold),
