@@ -2,6 +2,7 @@ package query
 
 import (
 	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -102,22 +103,13 @@ type rowKey struct {
 }
 
 func checkInefficient(e *env, in *input, memSize int64, wanted event.Waste, threshold int) (result, error) {
-	var events []tensorEvent
-	_, err := in.scan(read.Options{Want: read.ID | read.PID | read.Device | read.AllocID | read.Size | read.Shadow | read.Access}, e.table, func(b *read.Batch) error {
-		for i := range b.Rows {
-			if ev, ok := tensorEventOf(&b.Rows[i]); ok {
-				events = append(events, ev)
-			}
-		}
-		return nil
-	})
+	flagged, err := judgeFile(e, in, threshold)
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(events, func(a, b tensorEvent) int { return cmp.Compare(a.id, b.id) })
 	res := &inefficientResult{Blocks: []inefficientBlock{}}
 	marks := make(map[rowKey]string)
-	for _, b := range judgeTensors(events, threshold) {
+	for _, b := range flagged {
 		flags := b.Waste & wanted
 		if flags == 0 || b.size < memSize {
 			continue
@@ -180,48 +172,97 @@ type tensor struct {
 	inefficient.Tensor
 }
 
-// judgeTensors goes through events in order and gives the tensors that are flagged, in the order of their MALLOC.
-func judgeTensors(events []tensorEvent, threshold int) []*tensor {
-	type frameKey struct {
-		pid    uint64
-		device int32
-		atb    bool
+// judgeFile gives the tensors of a file that are flagged, in the order of their MALLOC. Events are taken in the order of their IDs. That
+// is mostly the order of the rows; only where it is not, all have to be kept and sorted first.
+func judgeFile(e *env, in *input, threshold int) ([]*tensor, error) {
+	scan := func(take func(tensorEvent) error) error {
+		_, err := in.scan(read.Options{Want: read.ID | read.PID | read.Device | read.AllocID | read.Size | read.Shadow | read.Access}, e.table, func(b *read.Batch) error {
+			for i := range b.Rows {
+				if ev, ok := tensorEventOf(&b.Rows[i]); ok {
+					if err := take(ev); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+		return err
 	}
-	type tensorKey struct{ pid, alloc uint64 }
-	frames := make(map[frameKey]*inefficient.Frame)
-	tensors := make(map[tensorKey]*tensor)
-	var flagged []*tensor
-	for i := range events {
-		ev := &events[i]
-		frame := frameKey{ev.pid, ev.device, ev.atb}
-		f := frames[frame]
-		if f == nil {
-			f = &inefficient.Frame{}
-			frames[frame] = f
+	j := newJudge(threshold)
+	last := int64(math.MinInt64)
+	err := scan(func(ev tensorEvent) error {
+		if ev.id < last {
+			return errOutOfOrder
 		}
-		if ev.kind == event.OpLaunch {
-			f.Op(ev.start)
-			continue
-		}
-		key := tensorKey{ev.pid, ev.alloc}
-		t := tensors[key]
-		if ev.kind == event.Malloc {
-			t = &tensor{rowKey: rowKey{ev.id, ev.pid}, alloc: ev.alloc, size: ev.size}
-			tensors[key] = t
-		}
-		if t == nil {
-			f.Touch(ev.kind, nil, uint32(threshold))
-			continue
-		}
-		before := t.Waste
-		f.Touch(ev.kind, &t.Tensor, uint32(threshold))
-		if before == 0 && t.Waste != 0 {
-			flagged = append(flagged, t)
-		}
-		if ev.kind == event.Free {
-			delete(tensors, key)
+		last = ev.id
+		j.take(&ev)
+		return nil
+	})
+	if errors.Is(err, errOutOfOrder) {
+		var events []tensorEvent
+		err = scan(func(ev tensorEvent) error {
+			events = append(events, ev)
+			return nil
+		})
+		slices.SortStableFunc(events, func(a, b tensorEvent) int { return cmp.Compare(a.id, b.id) })
+		j = newJudge(threshold)
+		for i := range events {
+			j.take(&events[i])
 		}
 	}
-	slices.SortFunc(flagged, func(a, b *tensor) int { return cmp.Compare(a.id, b.id) })
-	return flagged
+	slices.SortFunc(j.flagged, func(a, b *tensor) int { return cmp.Compare(a.id, b.id) })
+	return j.flagged, err
+}
+
+var errOutOfOrder = errors.New("rows are not in the order of their IDs")
+
+type frameKey struct {
+	pid    uint64
+	device int32
+	atb    bool
+}
+
+type tensorKey struct{ pid, alloc uint64 }
+
+// judge takes the events of tensors in order.
+type judge struct {
+	threshold uint32
+	frames    map[frameKey]*inefficient.Frame
+	tensors   map[tensorKey]*tensor // live
+	flagged   []*tensor
+}
+
+func newJudge(threshold int) *judge {
+	return &judge{threshold: uint32(threshold), frames: make(map[frameKey]*inefficient.Frame), tensors: make(map[tensorKey]*tensor)}
+}
+
+func (j *judge) take(ev *tensorEvent) {
+	frame := frameKey{ev.pid, ev.device, ev.atb}
+	f := j.frames[frame]
+	if f == nil {
+		f = &inefficient.Frame{}
+		j.frames[frame] = f
+	}
+	if ev.kind == event.OpLaunch {
+		f.Op(ev.start)
+		return
+	}
+	key := tensorKey{ev.pid, ev.alloc}
+	t := j.tensors[key]
+	if ev.kind == event.Malloc {
+		t = &tensor{rowKey: rowKey{ev.id, ev.pid}, alloc: ev.alloc, size: ev.size}
+		j.tensors[key] = t
+	}
+	if t == nil {
+		f.Touch(ev.kind, nil, j.threshold)
+		return
+	}
+	before := t.Waste
+	f.Touch(ev.kind, &t.Tensor, j.threshold)
+	if before == 0 && t.Waste != 0 {
+		j.flagged = append(j.flagged, t)
+	}
+	if ev.kind == event.Free {
+		delete(j.tensors, key)
+	}
 }
