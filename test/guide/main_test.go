@@ -4,7 +4,7 @@
 // The language of a fenced block says what is done with it:
 //
 //	console   lines behind "$ " are run, in one shell for each page (so variables and files stay), in a scratch directory
-//	          with build/ and docs/guide/samples/ below it. Behind a command stands its whole output; a line "..." stands
+//	          with build/, examples/, vnpu/ and docs/guide/samples/ below it. Behind a command stands its whole output; a line "..." stands
 //	          for any number of lines. What differs from run to run (addresses, times, process ids, durations, the width of
 //	          columns) is not compared. A command must succeed unless `echo $?` follows.
 //	sh        for the reader's own program, not run; but the program must accept the options of every msmemscope command.
@@ -115,6 +115,11 @@ func scratch(t *testing.T) string {
 	dir := t.TempDir()
 	if err := os.Symlink(build, filepath.Join(dir, "build")); err != nil {
 		t.Fatal(err)
+	}
+	for _, sources := range []string{"examples", "vnpu"} {
+		if err := os.Symlink(filepath.Join(root, sources), filepath.Join(dir, sources)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	samples := filepath.Join("docs", "guide", "samples")
 	if err := os.MkdirAll(filepath.Join(dir, samples), 0o755); err != nil {

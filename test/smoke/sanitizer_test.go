@@ -1,6 +1,7 @@
 package smoke
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -291,13 +292,22 @@ func TestSanitizerIsTransparent(t *testing.T) {
 		}
 	}
 	cmd := exec.Command(filepath.Join(build, "bin", "mssanitizer"), "--check-device-heap=yes", target("waiter"))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the target", func() bool { return childNamed(cmd.Process.Pid, "waiter") != 0 })
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() || lines.Text() != "ready" {
+		t.Errorf("the target says %q", lines.Text())
+	}
 	_ = cmd.Process.Signal(syscall.SIGTERM)
+	for lines.Scan() {
+	}
 	_ = cmd.Wait()
-	if got := cmd.ProcessState.ExitCode(); got != 55 { // its own
+	if got := cmd.ProcessState.ExitCode(); got != 40+15 { // as the target says
 		t.Errorf("SIGTERM: %v", cmd.ProcessState)
 	}
 }
