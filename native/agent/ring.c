@@ -117,6 +117,7 @@ static bool has_stack(enum ms_type type)
     case MS_FREE: /* a leak check asks where memory comes from */
         return (agent.config.analysis & (MS_CHECK_DEVICE_HEAP | MS_CHECK_CANN_HEAP)) == 0;
     case MS_ALLOC:
+    case MS_ACL_ALLOC:
     case MS_MARK:
     case MS_RANGE_START:
     case MS_ACL_INIT:
