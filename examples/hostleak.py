@@ -2,11 +2,11 @@
 
     PYTHONMALLOC=malloc msmemscope --analysis=host-leaks python3 hostleak.py
 
-names the two lines. PYTHONMALLOC=malloc because Python keeps small objects in arenas of its own otherwise, where no tool
-that watches malloc sees them.
+names the two lines. PYTHONMALLOC=malloc because Python keeps small objects in arenas of its own otherwise, where no
+tool that watches malloc sees them.
 
-It ends by os._exit: in an orderly exit the interpreter frees what its modules hold, also what has leaked, and a report on
-the end of the process shows nothing of it. In a program of your own, close the window before the end, by stop().
+It ends by os._exit: in an orderly exit the interpreter frees what its modules hold, also what has leaked, and a report
+on the end of the process shows nothing of it. In a program of your own, close the window before the end, by stop().
 
 Words: seconds to run (default 40), milliseconds between two rounds (default 100).
 """

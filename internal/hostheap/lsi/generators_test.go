@@ -149,12 +149,8 @@ var generators = []generator{
 		}
 	}},
 	{"accelerating", true, always(func(s *site) { s.alloc(s.poisson(20*float64(s.now)/float64(s.beats)), 1000) })},
-	{"saw-tooth with residue", true, always(func(s *site) {
-		s.alloc(s.poisson(20), 1000)
-		if s.now%15 == 14 {
-			s.freeIf(func(b simBlock) bool { return s.now-b.born < 15 && s.Float64() > 0.08 })
-		}
-	})},
+	{"saw-tooth of 15 beats with residue", true, always(sawTooth(15))},
+	{"saw-tooth of 25 beats with residue", true, always(sawTooth(25))},
 	{"on a base", true, always(func(s *site) {
 		if s.now == 0 {
 			s.alloc(4000, 1000)
@@ -310,4 +306,14 @@ func (s *site) churnTail(n int, size float64) {
 	before := len(s.blocks)
 	s.alloc(n, size)
 	s.freeOldest(n, before)
+}
+
+// sawTooth fills for so many beats and then frees all but 8 % of that.
+func sawTooth(period int) func(s *site) {
+	return func(s *site) {
+		s.alloc(s.poisson(20), 1000)
+		if s.now%period == period-1 {
+			s.freeIf(func(b simBlock) bool { return s.now-b.born < period && s.Float64() > 0.08 })
+		}
+	}
 }

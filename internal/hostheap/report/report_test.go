@@ -266,8 +266,8 @@ func TestHonesty(t *testing.T) {
 	inOrder(t, out, "Snapshot                : unavailable", "not usable as leak conclusion", "Total Unfreed")
 }
 
-// TestDeadline: a symbolizer that hangs costs no more than the deadline, and the report says so.
-func TestDeadline(t *testing.T) {
+// TestComplaint22Deadline: a symbolizer that hangs costs no more than the deadline, and the report says so.
+func TestComplaint22Deadline(t *testing.T) {
 	s := newScene(t, hostheap.Limits{})
 	s.open(hostheap.Options{})
 	s.p.Malloc(1, 0x7f0000000040, 128, s.leak)
