@@ -140,13 +140,30 @@ func (p *Project) dumpDir(device int32) (*os.Root, error) {
 	return makeDir(top, "dump", false)
 }
 
-// CreateTrace makes the file of a thread's Python calls, device_<id>/dump/python_trace_<TID>_<TS>.csv.
-func (p *Project) CreateTrace(device int32, tid uint32) (*os.File, error) {
-	f, name, err := p.createIn([]string{"device_" + strconv.Itoa(int(device)), "dump"}, "python_trace_"+strconv.Itoa(int(tid))+"_", ".csv")
-	if err == nil {
-		p.notice("[msmemscope] Info: create file " + filepath.Join(p.Path, name) + ".")
+// DB is the database that CreateDB has made for a device: its directory, opened, and its name in it. os.ErrNotExist: there is none.
+func (p *Project) DB(device int32) (*os.File, string, error) {
+	dir, err := p.dumpDir(device)
+	if err != nil {
+		return nil, "", err
 	}
-	return f, err
+	defer dir.Close()
+	name := "memscope_dump_" + p.db + ".db"
+	if _, err := dir.Lstat(name); err != nil {
+		return nil, "", err
+	}
+	opened, err := dir.Open(".")
+	return opened, name, err
+}
+
+// CreateTrace makes the file of a thread's Python calls, device_<id>/dump/python_trace_<TID>_<TS>.csv, and says its name relative to the
+// project directory.
+func (p *Project) CreateTrace(device int32, tid uint32) (*os.File, string, error) {
+	return p.createIn([]string{deviceDir(device), "dump"}, "python_trace_"+strconv.Itoa(int(tid))+"_", ".csv")
+}
+
+// Notice tells the user of something that was made in the project directory.
+func (p *Project) Notice(what, name string) {
+	p.notice("[msmemscope] Info: create " + what + " " + filepath.Join(p.Path, name) + ".")
 }
 
 // createIn makes a file <prefix><TS><suffix> in a sub-directory, given as its components, and says its name relative to

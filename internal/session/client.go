@@ -89,6 +89,7 @@ func newClient(s *session, proc *process, pid uint64, ring *wire.Ring) *client {
 	}
 	c.dump = dump{session: s, cfg: &c.cfg, log: &c.log, pid: pid, start: monotonic() + s.offset, stacks: stacks.New(s.symbols)}
 	c.pyTrace = newPyTrace(&c.dump, s.offset)
+	c.dump.closing = c.pyTrace.close
 	c.ledger, c.labels = ledger.New(c.row), labels.New()
 	c.configure(s.cfg)
 	if s.cfg.Checks() {

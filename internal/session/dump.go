@@ -24,6 +24,7 @@ type dump struct {
 	pid     uint64
 	start   int64 // wall-clock ns
 
+	closing  func() // called when the dump is complete and its files are closed, may be nil
 	project  *output.Project
 	file     *output.Log
 	spool    *spool.Writer // nil when there is none
@@ -201,6 +202,9 @@ func (d *dump) finish(report *bytes.Buffer) {
 	_ = d.stacks.Close()
 	if d.missing > 0 {
 		d.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d: %d event(s) could not be stored and have no row.", d.pid, d.missing))
+	}
+	if d.closing != nil {
+		d.closing()
 	}
 	if d.file != nil {
 		_ = d.file.Close()

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"encoding/csv"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"memscope/internal/config"
+	"memscope/internal/dump/dbfile"
 	"memscope/internal/event"
 	"memscope/internal/wire"
 )
@@ -33,6 +36,8 @@ type pyThread struct {
 	device int32
 	rows   bytes.Buffer // not in the file yet
 	file   *os.File
+	name   string // of the file, relative to the project directory
+	home   int32  // the card that it belongs to
 }
 
 type pyCall struct {
@@ -173,9 +178,6 @@ func (p *pyTrace) flush(end bool) {
 				p.dump.log.Logf(config.Error, "the Python trace is no longer written: %v", err)
 			}
 		}
-		if end && t.file != nil {
-			t.file.Close()
-		}
 	}
 }
 
@@ -188,16 +190,57 @@ func (p *pyTrace) write(tid uint32, t *pyThread) error {
 		if device >= event.DeviceNone {
 			return nil
 		}
-		file, err := p.dump.project.CreateTrace(device, tid)
+		file, name, err := p.dump.project.CreateTrace(device, tid)
 		if err != nil {
 			return err
 		}
-		t.file = file
-		if _, err := file.WriteString("FuncInfo,StartTime(ns),EndTime(ns),Thread Id,Process Id\n"); err != nil {
+		t.file, t.name, t.home = file, name, device
+		if p.dump.cfg.Format == config.CSV {
+			p.dump.project.Notice("file", name)
+		}
+		if _, err = file.WriteString("FuncInfo,StartTime(ns),EndTime(ns),Thread Id,Process Id\n"); err != nil {
 			return err
 		}
 	}
 	_, err := t.file.Write(t.rows.Bytes())
 	t.rows.Reset()
 	return err
+}
+
+// close closes the files. Where the dump is a database, which is closed by now, they become a table of it: until here two writers would have
+// had to share it.
+func (p *pyTrace) close() {
+	told := map[int32]bool{}
+	for _, t := range p.threads {
+		if t.file == nil {
+			continue
+		}
+		if p.dump.cfg.Format == config.DB && !p.failed {
+			name, err := p.intoDB(t)
+			switch {
+			case err != nil:
+				p.dump.log.Logf(config.Error, "%s stays a file: %v", t.name, err)
+			case !told[t.home]:
+				told[t.home] = true
+				p.dump.project.Notice(fmt.Sprintf("dbtable python_trace_%d in", p.dump.pid), name)
+			}
+		}
+		t.file.Close()
+	}
+}
+
+func (p *pyTrace) intoDB(t *pyThread) (name string, err error) {
+	dir, base, err := p.dump.project.DB(t.home)
+	if err != nil {
+		return "", err
+	}
+	defer dir.Close()
+	if _, err := t.file.Seek(0, io.SeekStart); err != nil {
+		return "", err
+	}
+	path := filepath.Join("/proc/self/fd", strconv.Itoa(int(dir.Fd())), base)
+	if err := dbfile.AddTrace(path, p.dump.pid, t.file); err != nil {
+		return "", err
+	}
+	return filepath.Join(filepath.Dir(t.name), base), p.dump.project.Root.Remove(t.name)
 }

@@ -1,6 +1,10 @@
 """What a program reports of itself: snapshots, labels, ranges and the trace of functions, the sanitizer, watching."""
 
+import contextlib
+import glob
+import os
 import re
+import sqlite3
 import unittest
 
 from harness import Case
@@ -289,6 +293,26 @@ with msmemscope.RecordFunction("paused"):
             any(n.endswith("start: script.py(1): <module>") or "start: " in n for n in [r["FuncInfo"] for r in rows])
         )
         self.assertFalse([n for n in names if "msmemscope/" in n], "nothing of ours")
+
+    def test_in_a_database(self):
+        run = self.run_script(
+            """
+            msmemscope.config(output_path="out", format="db")
+            torch.npu.set_device(0)
+            msmemscope.start()
+            with msmemscope.RecordFunction("range, with a comma"):
+                t = torch.empty(10, device="npu:0")
+            msmemscope.stop()
+            """
+        )
+        (path,) = glob.glob(os.path.join(run.projects()[0], "device_0", "dump", "*"))
+        self.assertRegex(path, r"memscope_dump_\d+\.db$")
+        with contextlib.closing(sqlite3.connect(path)) as db:
+            pid = db.execute('SELECT "Process Id" FROM memscope_dump LIMIT 1').fetchone()[0]
+            ((name, start, end, thread, process),) = db.execute(f"SELECT * FROM python_trace_{pid}").fetchall()
+        self.assertEqual((name, thread, process), ("range, with a comma", pid, pid))
+        self.assertLess(int(start), int(end))
+        self.assertIn(f"create dbtable python_trace_{pid} in {path}", run.out)
 
     def test_tracer_by_hand(self):
         run = self.run_script(
