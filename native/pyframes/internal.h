@@ -45,6 +45,9 @@ extern struct python ms_python;
 /* layout.c: whether the layout is right; tried on the first chain that starts with `frame`, of this thread. */
 bool layout_holds(const void *frame);
 
+/* layout.c: what ms_py_problem says from now on. */
+void set_problem(const char *why);
+
 /* memory.c: how this thread may read the interpreter's memory. */
 struct memory {
     bool direct;

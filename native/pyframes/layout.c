@@ -131,10 +131,15 @@ bool ms_py_attach(void *(*find)(const char *name))
     void *this_thread = find("PyGILState_GetThisThreadState");
     if (this_thread) {
         ms_python.this_thread = (void *(*)(void))this_thread;
-        __atomic_store_n(&problem, attach(find), __ATOMIC_RELEASE);
+        set_problem(attach(find));
     }
     __atomic_store_n(&busy, false, __ATOMIC_RELEASE);
     return this_thread != NULL;
+}
+
+void set_problem(const char *why)
+{
+    __atomic_store_n(&problem, why, __ATOMIC_RELEASE);
 }
 
 const char *ms_py_problem(void)
@@ -177,7 +182,6 @@ bool layout_holds(const void *first)
         return false; /* says nothing about the layout */
     __atomic_store_n(&tried, holds ? HOLDS : FAILS, __ATOMIC_RELAXED);
     if (!holds)
-        __atomic_store_n(&problem, "its objects are not laid out as in a release build of its version",
-                         __ATOMIC_RELEASE);
+        set_problem("its objects are not laid out as in a release build of its version");
     return holds;
 }

@@ -31,7 +31,7 @@ bool copy_checked(void *to, uintptr_t at, size_t size)
     struct iovec local = {to, size}, remote = {(void *)at, size};
     bool ok = false;
     if (!__atomic_load_n(&forbidden, __ATOMIC_RELAXED)) {
-        long got = syscall(SYS_process_vm_readv, getpid(), &local, 1, &remote, 1, 0);
+        long got = syscall(SYS_process_vm_readv, getpid(), &local, 1UL, &remote, 1UL, 0UL); /* longs all */
         ok = got == (long)size;
         if (got < 0 && (errno == EPERM || errno == ENOSYS))
             __atomic_store_n(&forbidden, true, __ATOMIC_RELAXED);

@@ -84,7 +84,10 @@ int ms_py_walk(struct ms_py_frame *frames, int most)
         return 0;
     if (!__atomic_load_n(&tested, __ATOMIC_RELAXED)) {
         struct memory m = {.direct = false};
-        if (!layout_holds((const void *)newest(&m, thread)))
+        const void *first = (const void *)newest(&m, thread);
+        if (m.failed && !ms_python.ending()) /* a living thread's state is there */
+            set_problem("the kernel does not let the process read its own memory");
+        if (m.failed || !layout_holds(first))
             return 0;
         __atomic_store_n(&tested, true, __ATOMIC_RELAXED);
     }
