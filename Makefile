@@ -49,7 +49,7 @@ endif
 	tools/setup.sh test
 	touch $@
 
-artefacts := $(addprefix $(OUT)/bin/,msmemscope msmemscope.bin mssanitizer mssanitizer.bin)
+artefacts := $(addprefix $(OUT)/bin/,msmemscope msmemscope.bin mssanitizer)
 -include native/agent/model/model.mk
 -include native/native.mk
 -include native/hostheap/hostheap.mk
@@ -68,11 +68,9 @@ $(OUT)/bin/msmemscope: scripts/msmemscope
 	@mkdir -p $(@D)
 	install -m 755 $< $@
 
-# Other names of the same files.
+# The same front under another name.
 $(OUT)/bin/mssanitizer: $(OUT)/bin/msmemscope
 	ln -sf msmemscope $@
-$(OUT)/bin/mssanitizer.bin: $(OUT)/bin/msmemscope.bin
-	ln -sf msmemscope.bin $@
 
 # Go knows better than make what is out of date.
 $(OUT)/bin/msmemscope.bin: FORCE

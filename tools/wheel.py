@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """wheel.py TREE DIRECTORY - packs a build tree as a wheel (PEP 427) into a directory, and prints its path.
 
-The wheel has the Python package, the commands msmemscope and msmemscope.bin for bin/, and the native libraries for
-lib64/ beside it, so that the front script, which is sourced too, finds them as in the tree. Standard library only:
-nothing is fetched to build it. A wheel knows no symbolic links; the one library that the names in lib64 lead to has
-everything.
+The wheel has the Python package, the commands msmemscope, mssanitizer and msmemscope.bin for bin/, the native libraries
+for lib64/ and what programs are built with for tools/ beside it, so that the front script, which is sourced too, finds
+them as in the tree. Standard library only: nothing is fetched to build it. A wheel knows no symbolic links; the one
+library that the names in lib64 lead to has everything.
 """
 
 import base64
@@ -72,7 +72,10 @@ def main():
     wheel = Wheel(path)
     wheel.add_tree("msmemscope", os.path.join(tree, "python", "msmemscope"))
     wheel.add_tree(data + "/scripts", os.path.join(tree, "bin"))
+    with open(os.path.join(tree, "bin", "mssanitizer"), "rb") as file:  # a link in the tree
+        wheel.add(data + "/scripts/mssanitizer", file.read(), 0o755)
     wheel.add_tree(data + "/data/lib64", os.path.join(tree, "lib64"))
+    wheel.add_tree(data + "/data/tools", os.path.join(tree, "tools"))
     with open(os.path.join(root, "LICENSE"), "rb") as file:
         wheel.add(info + "/LICENSE", file.read())
     wheel.add(

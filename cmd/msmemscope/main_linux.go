@@ -1,11 +1,9 @@
-// Command msmemscope is the whole program: the command line with the launcher, and, under other names, the collector and
-// mssanitizer.
+// Command msmemscope is the whole program: the command lines of msmemscope and mssanitizer with the launcher, and, under
+// another name, the collector.
 package main
 
 import (
 	"os"
-	"path/filepath"
-	"strings"
 
 	"memscope/internal/attach"
 	"memscope/internal/cli"
@@ -20,9 +18,9 @@ func run() int {
 	if os.Args[0] == session.ProcessName {
 		return session.Main(cli.API, os.Args[1:])
 	}
-	if strings.HasPrefix(filepath.Base(os.Args[0]), "mssanitizer") {
+	if len(os.Args) > 1 && os.Args[1] == "--as=mssanitizer" { // from the front script, called by that name
 		program := sanitizer.Program{Stdout: os.Stdout, Stderr: os.Stderr, Version: cli.Version(), Run: launch.Check}
-		return program.Main(os.Args[1:])
+		return program.Main(os.Args[2:])
 	}
 	program := cli.Program{
 		Stdout: os.Stdout, Stderr: os.Stderr, Dir: os.Getwd, Run: launch.Run, Attach: attach.Run,
