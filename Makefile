@@ -2,6 +2,7 @@
 # make demo     build, then a training loop with a planted leak on two virtual cards
 # make test     everything that CI runs; the last line has the count
 # make smoke    end-to-end suites;  LEVEL=2 for all of them
+# make property random programs against a model;  N=1000 of them
 # make soak     the long kill tests, not part of CI
 # make bench    the figures of bench/
 # make bench-offline   those of the dump questions, beside Python and wc -l; ROWS="1000000 20000000"
@@ -35,7 +36,7 @@ GO_LDFLAGS := -s -w -X memscope/internal/cli.version=$(VERSION)
 
 .DEFAULT_GOAL := build
 .DELETE_ON_ERROR:
-.PHONY: build build-aarch64 wheel demo test smoke soak bench bench-offline fuzz lint clean generate FORCE
+.PHONY: build build-aarch64 wheel demo test smoke property soak bench bench-offline fuzz lint clean generate FORCE
 
 # The tools come before every other rule: make rebuilds an included file first and starts again.
 ifneq ($(MAKECMDGOALS),clean)
@@ -98,6 +99,9 @@ test: .tools/ready-test
 
 smoke: build targets .tools/ready-test
 	SMOKE_LEVEL=$(LEVEL) $(GO) test -count=1 -timeout 20m ./test/smoke/...
+
+property: build targets
+	test/property/run.py $(N)
 
 soak: build targets .tools/ready-test
 	SMOKE_LEVEL=2 SOAK=1 $(GO) test -count=1 -timeout 2h -v ./test/smoke/...

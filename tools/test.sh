@@ -105,6 +105,7 @@ run_fuzz fuzz 30s
 run smoke-tree tools/cover-tree.sh build/cover
 MSMEMSCOPE_BUILD=$PWD/build/cover GOCOVERDIR=$coverage/smoke SMOKE_LEVEL=1 run_go smoke -timeout 20m ./test/smoke/...
 MSMEMSCOPE_BUILD=$PWD/build/cover GOCOVERDIR=$coverage/smoke run_go guide ./test/guide
+run property make --no-print-directory property N=25
 run_python python
 for python in 3.8 3.13; do # the oldest that is supported and the newest, where they are installed
     interpreter=$(command -v "python$python") && "$interpreter" -c '' 2>/dev/null && run_python "python-$python" "$interpreter"
