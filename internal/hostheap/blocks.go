@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"runtime"
 	"sync/atomic"
+	"time"
 	"unsafe"
 )
 
@@ -26,8 +27,9 @@ type Walk struct {
 const (
 	regionsPerGiB = 1 << (GiBShift - RegionShift)
 	regionTries   = 64
-	// regionPatience is the number of tries after which a reader lets others work in between.
+	// regionPatience is the number of tries after which a reader sleeps in between.
 	regionPatience = 4
+	regionPause    = 50 * time.Microsecond
 )
 
 // Blocks visits every live block of a window. With dead the process is gone: what is locked is read all the same.
@@ -60,7 +62,10 @@ func (t *Tables) copyRegion(r *Region, window uint32, into []uint64, dead bool, 
 	for try := range regionTries {
 		before := atomic.LoadUint32(&r.Lock)
 		if before&1 == 1 && !dead {
-			if try >= regionPatience {
+			switch { // whoever holds the lock may be off its processor
+			case try >= regionPatience:
+				time.Sleep(regionPause)
+			case try > 0:
 				runtime.Gosched()
 			}
 			continue
@@ -94,12 +99,6 @@ func (t *Tables) copyRegion(r *Region, window uint32, into []uint64, dead bool, 
 		}
 	}
 	return into, 0, false
-}
-
-// entries is the table that a region's reference means.
-func (*Region) entries(t *Tables, ref uint32) []uint64 {
-	class := ref & (1<<ClassBits - 1)
-	return arena[uint64](t, ref>>ClassBits, uint64(2+class%2)<<(3+class/2))
 }
 
 // emit visits the blocks of one region; twice: the same granule may be there twice.

@@ -91,3 +91,29 @@ func TestBusyClose(t *testing.T) {
 		timer.Stop()
 	}
 }
+
+// BenchmarkInterim is a look at a window with two million live blocks.
+func BenchmarkInterim(b *testing.B) {
+	tables, err := hostheap.NewTables(hostheap.Limits{Slots: 16})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer tables.Close()
+	p := heaptest.New(tables)
+	r := hostheap.NewRecorder(tables, hostheap.Beat)
+	if _, err := r.Open(hostheap.Options{}); err != nil {
+		b.Fatal(err)
+	}
+	var stacks []uint32
+	for i := range 1000 {
+		stacks = append(stacks, p.Stack([]hostheap.NativeFrame{{PC: uint64(0x1000 + i)}}, nil))
+	}
+	for i := range 2 << 20 {
+		p.Malloc(0, 0x7f0000000000+uint64(i)*64, 48, stacks[i%len(stacks)])
+	}
+	for b.Loop() {
+		if s, err := r.Interim(); err != nil || s.Unfreed.Count != 2<<20 {
+			b.Fatal(err)
+		}
+	}
+}
