@@ -8,7 +8,7 @@ CC ?= gcc
 native_pyframes := $(wildcard native/pyframes/*.c)
 native_unwind := $(wildcard native/unwind/*.c)
 native_agent := $(wildcard native/agent/*.c) $(native_pyframes) $(native_unwind)
-native_hooks := $(wildcard native/hooks/hal/*.c native/hooks/mstx/*.c native/hooks/kernel/*.c)
+native_hooks := $(wildcard native/hooks/hal/*.c native/hooks/mstx/*.c native/hooks/kernel/*.c native/hooks/atb/*.c)
 native_headers := $(wildcard native/include/*.h native/agent/*.h native/pyframes/*.h native/unwind/*.h native/hooks/*/*.h native/test/*.h)
 
 comma := ,
@@ -27,11 +27,17 @@ NATIVE_CFLAGS := -std=gnu17 -D_GNU_SOURCE -Wall -Wextra -Werror -fvisibility=hid
 # 60 us more per process for nothing on a newer system. What it uses is no newer than 2.17 all the same: CI checks.
 NATIVE_LDFLAGS := -target $(ARCH)-linux-gnu.2.34 -shared -fPIC -O2 -g1 -Wl,-z,lazy -Wl,-z,norelro -Wl,-z,nodelete
 native_library := $(OUT)/lib64/libascend_kernel_hook.so
-native_names := $(patsubst %,$(OUT)/lib64/lib%.so,ascend_leaks leaks_ascend_hal_hook ascend_mstx_hook)
+native_names := $(patsubst %,$(OUT)/lib64/lib%.so,ascend_leaks leaks_ascend_hal_hook ascend_mstx_hook ascend_atb_hook)
 
-$(native_library): $(native_agent) $(native_hooks) $(native_headers) native/native.mk
+$(native_library): $(native_agent) $(native_hooks) $(OUT)/native/atb_text.o $(native_headers) native/native.mk
 	@mkdir -p $(@D)
-	$(ZIGCC) $(NATIVE_CFLAGS) $(NATIVE_LDFLAGS) -Wl,-soname,libascend_leaks.so -o $@ $(native_agent) $(native_hooks)
+	$(ZIGCC) $(NATIVE_CFLAGS) $(NATIVE_LDFLAGS) -Wl,-soname,libascend_leaks.so -o $@ $(native_agent) $(native_hooks) $(OUT)/native/atb_text.o
+
+# The only C++; it needs nothing of the C++ library.
+NATIVE_CXXFLAGS := -std=c++17 -Wall -Wextra -Werror -fvisibility=hidden -fPIC -fno-exceptions -fno-rtti -Inative/include
+$(OUT)/native/atb_text.o: native/hooks/atb/text.cpp native/native.mk
+	@mkdir -p $(@D)
+	$(subst zig cc,zig c++,$(ZIGCC)) $(NATIVE_CXXFLAGS) -O2 -g1 -nostdinc++ -c -o $@ $<
 
 $(native_names): $(native_library)
 	ln -sf $(notdir $<) $@
@@ -97,10 +103,13 @@ $(1)/plugin-$(2).so: native/test/plugin.c native/native.mk
 endef
 # native_tests: kind, extra flags
 define native_tests
-build/native/$(1)/unit: $$(native_tested) $$(native_unit) $$(native_headers) native/native.mk
+build/native/$(1)/atb_text.o: native/hooks/atb/text.cpp native/native.mk
+	@mkdir -p $$(@D)
+	$$(CXX) $$(NATIVE_CXXFLAGS) -g -O1 $(2) -c -o $$@ $$<
+build/native/$(1)/unit: $$(native_tested) $$(native_unit) build/native/$(1)/atb_text.o $$(native_headers) native/native.mk
 	@mkdir -p $$(@D)
 	cd $$(@D) && $$(CC) $$(patsubst -Inative/%,-I$$(CURDIR)/native/%,$$(NATIVE_TEST_CFLAGS)) $(2) -rdynamic -pthread -o unit \
-		$$(addprefix $$(CURDIR)/,$$(native_tested) $$(native_unit)) -lcmocka
+		$$(addprefix $$(CURDIR)/,$$(native_tested) $$(native_unit)) atb_text.o -lcmocka
 $(foreach e,inner plain,$(foreach l,$(native_fakes_$(e)),$(eval $(call native_fake,build/native/$(1),$(e),$(l)))))
 $(foreach p,a b,$(eval $(call native_plugin,build/native/$(1),$(p),)))
 $(eval $(call native_plugin,build/native/$(1),c,-DPAD))

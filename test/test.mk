@@ -3,7 +3,7 @@
 OUT ?= build
 TARGET_CC ?= gcc
 
-targets := $(patsubst test/targets/%.c,$(OUT)/targets/%,$(wildcard test/targets/*.c))
+targets := $(patsubst test/targets/%.c,$(OUT)/targets/%,$(wildcard test/targets/*.c)) $(OUT)/targets/atb_cxx_abi_0 $(OUT)/targets/atb_cxx_abi_1
 TARGET_CFLAGS := -std=gnu17 -O2 -g -Wall -Wextra -Werror -Ivnpu/include -Inative/include
 
 .PHONY: targets
@@ -15,3 +15,10 @@ $(OUT)/targets/%: test/targets/%.c $(wildcard test/targets/*.h) test/test.mk
 	@mkdir -p $(@D)
 	$(TARGET_CC) $(TARGET_CFLAGS) -pthread -o $@ $< $(TARGET_SOURCES) \
 		-Wl,-rpath,'$$ORIGIN/../vnpu/lib64' -Wl,-rpath-link,$(OUT)/vnpu/lib64 -L$(OUT)/vnpu/lib64 -Wl,--as-needed -lascendcl -lms_tools_ext -lruntime -lascend_hal -ldl
+
+# One for each C++ ABI of libatb.so.
+$(OUT)/targets/atb_cxx_abi_%: test/targets/atb.cpp $(wildcard test/targets/*.h vnpu/include/atb/*.h) test/test.mk
+	@mkdir -p $(@D)
+	$(CXX) -std=c++17 -O2 -g -Wall -Wextra -Werror -Ivnpu/include -D_GLIBCXX_USE_CXX11_ABI=$* $(if $(filter 0,$*),-DATB_OLD_TAIL) -o $@ $< \
+		-Wl,-rpath,'$$ORIGIN/../vnpu/lib64:$$ORIGIN/../vnpu/atb/cxx_abi_$*/lib' -Wl,-rpath-link,$(OUT)/vnpu/lib64 \
+		-L$(OUT)/vnpu/lib64 -L$(OUT)/vnpu/atb/cxx_abi_$*/lib -latb -lascendcl -lascend_hal

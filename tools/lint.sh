@@ -23,7 +23,7 @@ sources() { git ls-files --cached --others --exclude-standard -- "$@" | while re
 # each COMMAND... < LIST runs the command with the names of the list as its last arguments.
 each() { xargs -r "$@"; }
 
-c_files=$(sources 'native/*.[ch]' 'vnpu/*.[ch]' 'examples/*.[ch]' 'examples/*.cpp' 'bench/*.[ch]' 'test/*.[ch]')
+c_files=$(sources 'native/*.[ch]' 'native/*.cpp' 'vnpu/*.cpp' 'test/*.cpp' 'vnpu/*.[ch]' 'examples/*.[ch]' 'examples/*.cpp' 'bench/*.[ch]' 'test/*.[ch]')
 go_files=$(sources '*.go')
 sh_files="$(sources '*.sh') scripts/msmemscope .ci/run"
 

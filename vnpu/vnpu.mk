@@ -1,6 +1,7 @@
 # The virtual NPU and the example programs. Included by the top Makefile, which says what OUT, ARCH and ZIGCC are; alone
 # (make -f vnpu/vnpu.mk vnpu) it falls back on the values below.
-ARCH ?= $(shell uname -m)
+HOST_ARCH ?= $(shell uname -m)
+ARCH ?= $(HOST_ARCH)
 OUT ?= build
 ZIGCC ?= .tools/bin/zig cc -target $(ARCH)-linux-gnu.2.17
 
@@ -29,7 +30,18 @@ $(1)/lib$(2).so: $$(vnpu_$(2)) $$(VNPU_HEADERS) vnpu/vnpu.mk $(foreach b,$(vnpu_
 endef
 $(foreach l,$(vnpu_libs),$(eval $(call vnpu_library,$(OUT)/vnpu/lib64,$(l),$$(ZIGCC))))
 
-vnpu_artefacts := $(vnpu_libs:%=$(OUT)/vnpu/lib64/lib%.so)
+# libatb.so in both C++ ABIs, cxx_abi_1 with a RunnerVariantPack of CANN 8.3 and later, and one that does not have what tools ask. For this
+# machine only: it needs the C++ library of a gcc.
+vnpu_atb_cxx_abi_0 := -D_GLIBCXX_USE_CXX11_ABI=0 -DATB_OLD_TAIL
+vnpu_atb_cxx_abi_1 := -D_GLIBCXX_USE_CXX11_ABI=1
+vnpu_atb_older := -D_GLIBCXX_USE_CXX11_ABI=1 -DATB_OLDER
+vnpu_atb := $(if $(filter $(HOST_ARCH),$(ARCH)),$(patsubst %,$(OUT)/vnpu/atb/%/lib/libatb.so,cxx_abi_0 cxx_abi_1 older))
+$(OUT)/vnpu/atb/%/lib/libatb.so: vnpu/atb/atb.cpp $(VNPU_HEADERS) vnpu/vnpu.mk $(OUT)/vnpu/lib64/libascendcl.so
+	@mkdir -p $(@D)
+	$(CXX) -std=c++17 -O2 -g -Wall -Wextra -Werror -Ivnpu/include $(vnpu_atb_$*) -fPIC -shared -Wl,-soname,libatb.so \
+		-Wl,-rpath,'$$ORIGIN/../../../lib64' -Wl,-z,now -o $@ $< -L$(OUT)/vnpu/lib64 -lascendcl
+
+vnpu_artefacts := $(vnpu_libs:%=$(OUT)/vnpu/lib64/lib%.so) $(vnpu_atb)
 artefacts += $(vnpu_artefacts)
 
 .PHONY: vnpu

@@ -71,7 +71,10 @@ func (d *decoder) decode(rec wire.Record, ev *event.Event) bool {
 	case wire.TypeAtenStart, wire.TypeAtenEnd:
 		d.aten(rec, ev)
 		return true
-	case wire.TypeAtenAccess:
+	case wire.TypeAtbStart, wire.TypeAtbEnd, wire.TypeAtbKernelStart, wire.TypeAtbKernelEnd:
+		d.atb(rec, ev)
+		return true
+	case wire.TypeAtenAccess, wire.TypeAtbAccess:
 		d.access(rec, ev)
 		return true
 	case wire.TypeLabelPush, wire.TypeLabelPop, wire.TypeLabelAddress:

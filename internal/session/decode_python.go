@@ -32,7 +32,7 @@ func (d *decoder) aten(rec wire.Record, ev *event.Event) {
 	}
 }
 
-// access makes a row of a tensor that an operator touches.
+// access makes a row of a tensor that an operator or a kernel of ATB touches.
 func (d *decoder) access(rec wire.Record, ev *event.Event) {
 	a := rec.Access()
 	ev.Kind, ev.Sub, ev.Addr, ev.Size = event.Access, event.AccessUnknown, a.Addr, int64(a.Size)

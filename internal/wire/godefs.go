@@ -38,6 +38,12 @@ const (
 	TypeKernelNotice = C.MS_KERNEL_NOTICE
 	TypeKernelClosed = C.MS_KERNEL_CLOSED
 
+	TypeAtbStart       = C.MS_ATB_START
+	TypeAtbEnd         = C.MS_ATB_END
+	TypeAtbAccess      = C.MS_ATB_ACCESS
+	TypeAtbKernelStart = C.MS_ATB_KERNEL_START
+	TypeAtbKernelEnd   = C.MS_ATB_KERNEL_END
+
 	TypeStack  = C.MS_STACK
 	TypeCode   = C.MS_CODE
 	TypeModule = C.MS_MODULE

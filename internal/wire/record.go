@@ -101,7 +101,7 @@ func (r Record) text() (length uint32, begin uintptr) {
 	switch r.Type() {
 	case TypeSnapshot:
 		return r.Snapshot().Length, unsafe.Sizeof(Snapshot{})
-	case TypeAtenAccess:
+	case TypeAtenAccess, TypeAtbAccess:
 		return r.Access().Length, unsafe.Sizeof(Access{})
 	case TypeACLAlloc:
 		return r.ACLAlloc().Length, unsafe.Sizeof(ACLAlloc{})
@@ -124,7 +124,7 @@ func (r Record) Plausible() bool {
 		_, ok := r.Behind()
 		return ok
 	}
-	if typ := r.Type(); !hasText(typ) && typ != TypeSnapshot && typ != TypeAtenAccess && typ != TypeACLAlloc {
+	if typ := r.Type(); !hasText(typ) && typ != TypeSnapshot && typ != TypeAtenAccess && typ != TypeAtbAccess && typ != TypeACLAlloc {
 		return true
 	}
 	length, begin := r.text()
@@ -176,7 +176,7 @@ func leastSize(typ uint16) uint64 {
 		return uint64(unsafe.Sizeof(Code{}))
 	case TypeModule:
 		return uint64(unsafe.Sizeof(Loaded{}))
-	case TypeAtenAccess:
+	case TypeAtenAccess, TypeAtbAccess:
 		return uint64(unsafe.Sizeof(Access{}))
 	case TypeACLAlloc:
 		return uint64(unsafe.Sizeof(ACLAlloc{}))
@@ -194,7 +194,7 @@ func hasText(typ uint16) bool {
 	switch typ {
 	case TypeMark, TypeRangeStart, TypeRangeEnd, TypeACLInit, TypeACLFini, TypeStartTrace, TypeStopTrace, TypeStep, TypeLog,
 		TypeKernelName, TypeKernelNotice, TypeKernelClosed, TypeLabelPush, TypeLabelPop, TypeLabelAddress, TypePyName, TypePyStop, TypePyBegin, TypePyEnd,
-		TypeAtenStart, TypeAtenEnd:
+		TypeAtenStart, TypeAtenEnd, TypeAtbStart, TypeAtbEnd, TypeAtbKernelStart, TypeAtbKernelEnd:
 		return true
 	}
 	return false

@@ -33,6 +33,12 @@ const (
 	TypeKernelNotice = 0x18
 	TypeKernelClosed = 0x19
 
+	TypeAtbStart       = 0x1e
+	TypeAtbEnd         = 0x1f
+	TypeAtbAccess      = 0x20
+	TypeAtbKernelStart = 0x21
+	TypeAtbKernelEnd   = 0x22
+
 	TypeStack  = 0x28
 	TypeCode   = 0x29
 	TypeModule = 0x2a

@@ -38,6 +38,8 @@ enum ms_interest {
     MS_MEMORY, /* allocations and frees: wanted by the `events` option, also while paused */
     MS_TRACE,  /* marks, ranges, ACL events: wanted whenever tracing */
     MS_KERNEL, /* kernels: wanted by the `events` and `level` options; MS_SHADOW while paused, for what must be known later */
+    MS_OP,          /* operators: wanted by the `events` and `level` options */
+    MS_ACCESSES,    /* tensors that operators and kernels touch: wanted by the `events` option */
     MS_CANN_HEAP,   /* what AscendCL hands out: wanted by `mssanitizer --check-cann-heap=yes` */
     MS_DEVICE_HEAP, /* what the driver maps: wanted by `mssanitizer --check-device-heap=yes` */
     MS_INTERESTS,

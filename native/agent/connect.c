@@ -169,11 +169,16 @@ static bool map_ring(int memory, uint64_t size)
 /* abi.md 1.2: memory needs both bits of `events` to be shown and either to be followed while paused. */
 static void set_modes(uint32_t events, uint32_t level, uint32_t analysis)
 {
-    const uint32_t both = 1 | 2, launch = 4, kernel = 2;
+    const uint32_t both = 1 | 2, launch = 4, access = 8, op = 1, kernel = 2;
+    const bool check = analysis & (MS_CHECK_DEVICE_HEAP | MS_CHECK_CANN_HEAP);
     agent.mode[MS_MEMORY][1] = (events & both) == both ? MS_NORMAL : MS_SKIP;
     agent.mode[MS_MEMORY][0] = (events & both) != 0 ? MS_SHADOW : MS_SKIP;
-    agent.mode[MS_TRACE][1] = analysis & (MS_CHECK_DEVICE_HEAP | MS_CHECK_CANN_HEAP) ? MS_SKIP : MS_NORMAL;
+    agent.mode[MS_TRACE][1] = check ? MS_SKIP : MS_NORMAL;
     agent.mode[MS_TRACE][0] = MS_SKIP;
+    agent.mode[MS_OP][1] = (events & launch) && (level & op) && !check ? MS_NORMAL : MS_SKIP;
+    agent.mode[MS_OP][0] = MS_SKIP;
+    agent.mode[MS_ACCESSES][1] = (events & access) && !check ? MS_NORMAL : MS_SKIP;
+    agent.mode[MS_ACCESSES][0] = MS_SKIP;
     bool kernels = (events & launch) && (level & kernel);
     agent.mode[MS_KERNEL][1] = kernels ? MS_NORMAL : MS_SKIP;
     agent.mode[MS_KERNEL][0] = kernels ? MS_SHADOW : MS_SKIP;

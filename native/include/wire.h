@@ -78,8 +78,15 @@ enum ms_type {
     MS_KERNEL_LAUNCH = 21, /* struct ms_kernel_launch: this thread hands a kernel to the card */
     MS_KERNEL_CLOCK = 22,  /* struct ms_kernel_clock: the card's channel is open; how to read the counts that follow */
     MS_KERNEL_RUN = 23,    /* struct ms_kernel_run: a task begins or ends on the card; its own time is `count` */
-    MS_KERNEL_NOTICE = 24, /* struct ms_text: what of kernels is not recorded and why; for the user */
+    MS_KERNEL_NOTICE = 24, /* struct ms_text: what of kernels or operators is not recorded and why; for the user */
     MS_KERNEL_CLOSED = 25, /* struct ms_text, empty: no MS_KERNEL_RUN follows before another MS_KERNEL_CLOCK */
+
+    /* Text of these: a name, a line feed, and what the Attr column has, "key:value,...". */
+    MS_ATB_START = 30,        /* struct ms_text: an operator of ATB begins on this thread */
+    MS_ATB_END = 31,          /* the same: ... ends */
+    MS_ATB_ACCESS = 32,       /* struct ms_access */
+    MS_ATB_KERNEL_START = 33, /* struct ms_text: a kernel of ATB is about to be launched */
+    MS_ATB_KERNEL_END = 34,   /* the same: ... has been */
 
     MS_STACK = 40,  /* struct ms_stack: what an id in ms_head.stack means; before the first record that has it */
     MS_CODE = 41,   /* struct ms_code: a Python function that stacks name; before the first of them */
