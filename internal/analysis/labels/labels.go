@@ -27,9 +27,9 @@ func New() *Tracker {
 	return &Tracker{threads: make(map[uint64]*thread), none: none, owner: none}
 }
 
+// thread has the labels of each level; those of the user's levels are all at User1, and fill the three in the order of their pushes.
 type thread struct {
-	system [User1][]nested
-	user   []string
+	levels [User1 + 1][]nested
 }
 
 // nested is a label and how often it was pushed.
@@ -73,13 +73,7 @@ func (t *Tracker) Apply(ev *event.Event) {
 }
 
 func (t *thread) push(level int, label string) {
-	if level >= User1 {
-		if len(t.user) < mostLabels {
-			t.user = append(t.user, label)
-		}
-		return
-	}
-	stack := &t.system[level]
+	stack := &t.levels[min(level, User1)]
 	if i := find(*stack, label); i >= 0 {
 		(*stack)[i].count++
 	} else if len(*stack) < mostLabels {
@@ -88,16 +82,7 @@ func (t *thread) push(level int, label string) {
 }
 
 func (t *thread) pop(level int, label string) {
-	if level >= User1 {
-		for i := len(t.user) - 1; i >= 0; i-- {
-			if t.user[i] == label {
-				t.user = slices.Delete(t.user, i, i+1)
-				return
-			}
-		}
-		return
-	}
-	stack := &t.system[level]
+	stack := &t.levels[min(level, User1)]
 	i := find(*stack, label)
 	if i < 0 {
 		return
@@ -112,17 +97,17 @@ func find(stack []nested, label string) int {
 }
 
 func (t *thread) empty() bool {
-	return len(t.user) == 0 && !slices.ContainsFunc(t.system[:], func(s []nested) bool { return len(s) > 0 })
+	return !slices.ContainsFunc(t.levels[:], func(s []nested) bool { return len(s) > 0 })
 }
 
 func (t *thread) owner(o *Owner) *Owner {
-	for level, stack := range t.system {
+	for level, stack := range t.levels[:User1] {
 		if n := len(stack); n > 0 && level != Framework { // the framework follows from whose memory it is
 			o = o.With(level, stack[n-1].label)
 		}
 	}
-	for i, label := range t.user {
-		o = o.With(User1+i, label)
+	for i, n := range t.levels[User1] {
+		o = o.With(User1+i, n.label)
 	}
 	return o
 }

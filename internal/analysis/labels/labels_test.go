@@ -18,7 +18,7 @@ func TestThreads(t *testing.T) {
 		{"three different ones", "1+1:a 1+1:b 1+1:c 1+1:d =1:c 1-1:d =1:c 1+1:a 1-1:c =1:b 1-1:b =1:a 1-1:a =1:a"},
 		{"an unknown one", "1-1:a 1+1:a 1-1:b 1-2:a =1:a"},
 		{"the framework does not show", "1+0:f =1: 1+1:a =1:a"},
-		{"the user's", "1+5:x 1+5:y =1:x@y 1+5:x =1:x@y@x 1+5:z =1:x@y@x 1-5:z =1:x@y@x 1-5:x =1:x@y 1-5:x =1:y"},
+		{"the user's", "1+5:x 1+5:y =1:x@y 1+5:x =1:x@y 1+6:z =1:x@y@z 1+5:w =1:x@y@z 1-5:w 1-5:z =1:x@y 1-5:x =1:x@y 1-5:x =1:y"},
 		{"the user's come last", "1+5:x 1+3:d =1:d@x"},
 		{"other levels do not exist", "1+8:x 1-9:x =1:"},
 	} {
