@@ -213,3 +213,38 @@ func TestHostLeakComplaint19DiskFull(t *testing.T) {
 		t.Errorf("the tool says %q", got)
 	}
 }
+
+// TestHostLeakPython: what is suspected is the two planted lines of Python and nothing else, with as many blocks as the program counts.
+func TestHostLeakPython(t *testing.T) {
+	t.Parallel()
+	const python = "/usr/bin/python3" // no wrapper of a version manager
+	if _, err := os.Stat(python); err != nil {
+		t.Skip(err)
+	}
+	j := under(t, "--analysis=host-leaks", python, example("hostleak.py"), "8", "20")
+	j.env = []string{fastBeats, "PYTHONMALLOC=malloc"}
+	j.run().want(0).noComplaints()
+	o := j.overviews()[1]
+	var registered, remembered, table uint64
+	_, err := fmt.Sscanf(strings.SplitN(j.stdout.String(), "\n", 2)[0], "register %d blocks, remember %d blocks, table %d blocks", &registered, &remembered, &table)
+	if o == nil || err != nil {
+		t.Fatalf("%v\n%s", err, j.stdout.String())
+	}
+	wanted := map[string]uint64{"register": registered, "remember": remembered}
+	for _, site := range o.Top {
+		if site.Class != "suspected_leak" {
+			continue
+		}
+		m := regexp.MustCompile(`hostleak\.py\(\d+\): (register|remember)$`).FindStringSubmatch(append(site.Python, "")[0])
+		if m == nil {
+			t.Errorf("suspected: %v %v", site.Python, site.C)
+			continue
+		}
+		if site.Unfreed.Blocks == wanted[m[1]] {
+			wanted[m[1]] = 0
+		}
+	}
+	if wanted["register"]+wanted["remember"] > 0 {
+		t.Errorf("not found with their number of blocks: %v, in %d suspected", wanted, o.Suspected)
+	}
+}
