@@ -68,7 +68,7 @@ $(OUT)/examples/add_custom_npu: examples/add_custom_npu/main.cpp $(VNPU_HEADERS)
 	$(subst zig cc,zig c++,$(ZIGCC)) -O2 -g0 -Wall -Wextra -Werror -fno-exceptions -fno-rtti -nostdlib++ -Ivnpu/include \
 		-Wl,-rpath,'$$ORIGIN/../vnpu/lib64' -o $@ $< -L$(OUT)/vnpu/lib64 -lascendcl
 
-# In C++, for this machine: zig would first build a C++ library of its own, which takes minutes.
+# In C++, for this machine and where it has a compiler: zig would first build a C++ library of its own, which takes minutes.
 $(OUT)/examples/hostleak: examples/hostleak.cpp vnpu/vnpu.mk
 	@mkdir -p $(@D)
 	$(CXX) -std=c++17 -O2 -g -Wall -Wextra -Werror -o $@ $<
@@ -77,7 +77,7 @@ $(OUT)/examples/%.py: examples/%.py
 	@mkdir -p $(@D)
 	install -m 755 $< $@
 
-example_artefacts := $(addprefix $(OUT)/examples/,train storm add_custom_npu train.py hostleak.py $(if $(filter $(HOST_ARCH),$(ARCH)),hostleak))
+example_artefacts := $(addprefix $(OUT)/examples/,train storm add_custom_npu train.py hostleak.py $(and $(filter $(HOST_ARCH),$(ARCH)),$(shell command -v $(CXX)),hostleak))
 artefacts += $(example_artefacts)
 
 .PHONY: examples
