@@ -163,6 +163,20 @@ build/native/bench/unwind: native/test/bench_unwind.c $(native_unwind) $(native_
 	@mkdir -p $(@D)
 	$(CC) $(NATIVE_CFLAGS) -O2 -fomit-frame-pointer -o $@ native/test/bench_unwind.c $(native_unwind)
 
+build/native/bench/libbench_stack.so: native/test/bench_stack.c native/native.mk
+	@mkdir -p $(@D)
+	$(CC) $(NATIVE_CFLAGS) -O2 -fomit-frame-pointer -fPIC -shared -o $@ $<
+
+# An event without stacks, with 20 frames of C, with 20 frames of Python.
+.PHONY: native-bench-stack
+native-bench-stack: build/native/bench/libbench_stack.so build
+	for stacks in '' c:20 python:20; do \
+		echo "call stacks: $${stacks:-none}"; \
+		build/bin/msmemscope --output-path=build/native/bench/out --call-stack=$$stacks \
+			python3 native/test/bench_stack.py $< | grep '^python'; \
+	done
+	rm -r build/native/bench/out
+
 .PHONY: native-bench
 native_preload := $(patsubst %,build/lib64/lib%.so,leaks_ascend_hal_hook ascend_mstx_hook ascend_kernel_hook)
 native-bench: build/native/bench/bench build/native/bench/unwind build/native/bench/exec_cost $(native_artefacts)

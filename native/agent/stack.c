@@ -20,7 +20,8 @@ enum {
     STACK_BITS = 20,
     CODE_BITS = 17,
     PROBES = 64,     /* places that a hash may be in; where all are taken the table counts as full */
-    OWN_FRAMES = 16, /* between an event and the program's frames, at most */
+    OWN_FEW = 4,     /* between an event and the program's frames, mostly */
+    OWN_FRAMES = 16, /* ... and at most */
     DEFINED = 1,     /* lowest bit of a place; the rest is the hash, 0: free */
 };
 
@@ -198,6 +199,15 @@ static void tell_problem(void)
         ms_log(MS_LOG_WARN, "Python stacks are NA: there is an interpreter, but %s", problem);
 }
 
+/* How many frames in front are of our libraries; the first one is the agent's. */
+static unsigned own_frames(const ms_frame *frames, unsigned count)
+{
+    unsigned own = 0;
+    while (own < count && is_own(MS_FRAME_MODULE(frames[own]), MS_FRAME_MODULE(frames[0])))
+        own++;
+    return own;
+}
+
 __attribute__((noinline)) uint32_t ms_stack(unsigned c_depth, unsigned py_depth)
 {
     c_depth = c_depth < MS_STACK_MOST ? c_depth : MS_STACK_MOST;
@@ -214,9 +224,12 @@ __attribute__((noinline)) uint32_t ms_stack(unsigned c_depth, unsigned py_depth)
         struct ms_regs here;
         bool cut;
         MS_CALLER(here);
-        c_count = ms_unwind(&here, frames, c_depth + OWN_FRAMES, &cut);
-        while (own < c_count && is_own(MS_FRAME_MODULE(frames[own]), MS_FRAME_MODULE(frames[0])))
-            own++;
+        c_count = ms_unwind(&here, frames, c_depth + OWN_FEW, &cut);
+        own = own_frames(frames, c_count);
+        if (own > OWN_FEW) {
+            c_count = ms_unwind(&here, frames, c_depth + OWN_FRAMES, &cut);
+            own = own_frames(frames, c_count);
+        }
         c_count -= own;
         if (c_count > c_depth)
             c_count = c_depth;

@@ -48,9 +48,8 @@ bool layout_holds(const void *frame);
 /* layout.c: what ms_py_problem says from now on. */
 void set_problem(const char *why);
 
-/* memory.c: how this thread may read the interpreter's memory. */
+/* memory.c: reads by system calls. Functions that take one read by plain loads where it is NULL. */
 struct memory {
-    bool direct;
     bool failed; /* some read was of memory that is not there */
     uintptr_t at;
     uint32_t length;
@@ -65,7 +64,12 @@ bool copy_checked(void *to, uintptr_t at, size_t size);
 /* `size` bytes at an address, 1 to 64; NULL when they are not there, and from then on. Valid until the next call. */
 static inline const void *look(struct memory *m, uintptr_t at, uint32_t size)
 {
-    return m->direct ? (const void *)at : look_checked(m, at, size);
+    return m ? look_checked(m, at, size) : (const void *)at;
+}
+
+static inline bool failed(const struct memory *m)
+{
+    return m && m->failed;
 }
 
 static inline uintptr_t look_pointer(struct memory *m, uintptr_t at)

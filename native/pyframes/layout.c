@@ -156,7 +156,7 @@ static bool frame_holds(struct memory *m, uintptr_t frame)
            is_text(m, look_pointer(m, code + l->code_file)) && is_text(m, look_pointer(m, code + l->code_name)) &&
            look_pointer(m, look_pointer(m, code + l->code_lines) + l->object_type) == (uintptr_t)ms_python.bytes_type &&
            look_u32(m, code + l->code_first_line) < 100000000 && instruction_offset(m, l, frame, code) < (1u << 28) &&
-           !m->failed;
+           !failed(m);
 }
 
 bool layout_holds(const void *first)
@@ -166,7 +166,7 @@ bool layout_holds(const void *first)
     if (state != UNTRIED)
         return state == HOLDS;
     const struct layout *l = &ms_python.layout;
-    struct memory m = {.direct = false};
+    struct memory m = {.failed = false};
     uintptr_t frame = (uintptr_t)first;
     bool holds = true;
     int frames = 0;

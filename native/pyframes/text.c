@@ -65,7 +65,7 @@ bool read_text(struct memory *m, uintptr_t object, char *to)
     for (; first < length; first++)
         to += utf8(character(m, data, kind, first), to);
     *to = 0;
-    return !m->failed;
+    return !failed(m);
 }
 
 /* The bytes of a table, one after the other. */
@@ -76,7 +76,7 @@ struct table {
 
 static bool more(const struct table *t)
 {
-    return t->next < t->end && !t->m->failed;
+    return t->next < t->end && !failed(t->m);
 }
 
 static uint8_t next_byte(struct table *t)

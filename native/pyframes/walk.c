@@ -23,7 +23,7 @@ static bool may_load(const void *thread)
 }
 
 /* The innermost frame of this thread. */
-static inline uintptr_t newest(struct memory *m, const void *thread)
+static inline __attribute__((always_inline)) uintptr_t newest(struct memory *m, const void *thread)
 {
     const struct layout *l = &ms_python.layout;
     uintptr_t frame = look_pointer(m, (uintptr_t)thread + l->thread_frame);
@@ -33,7 +33,7 @@ static inline uintptr_t newest(struct memory *m, const void *thread)
 }
 
 /* Tells code objects at one address, one after the other, apart. Before 3.12 that is only as good as a mix of what they own. */
-static inline uint32_t identity(struct memory *m, const struct layout *l, uintptr_t code)
+static inline __attribute__((always_inline)) uint32_t identity(struct memory *m, const struct layout *l, uintptr_t code)
 {
     if (l->code_version)
         return look_u32(m, code + l->code_version);
@@ -68,7 +68,7 @@ static inline __attribute__((always_inline)) int walk(struct memory *m, const vo
 /* Frames of a thread that has no right to plain loads. */
 static __attribute__((noinline)) int walk_checked(const void *thread, struct ms_py_frame *frames, int most)
 {
-    struct memory m = {.direct = false};
+    struct memory m = {.failed = false};
     int count = walk(&m, thread, frames, most);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return m.failed || ms_python.ending() ? 0 : count;
@@ -83,7 +83,7 @@ int ms_py_walk(struct ms_py_frame *frames, int most)
     if (!thread)
         return 0;
     if (!__atomic_load_n(&tested, __ATOMIC_RELAXED)) {
-        struct memory m = {.direct = false};
+        struct memory m = {.failed = false};
         const void *first = (const void *)newest(&m, thread);
         if (m.failed && !ms_python.ending()) /* a living thread's state is there */
             set_problem("the kernel does not let the process read its own memory");
@@ -93,22 +93,18 @@ int ms_py_walk(struct ms_py_frame *frames, int most)
     }
     if (!may_load(thread))
         return walk_checked(thread, frames, most);
-    struct memory m; /* not the window, which is not used */
-    m.direct = true;
-    m.failed = false;
-    return walk(&m, thread, frames, most);
+    return walk(NULL, thread, frames, most);
 }
 
 bool ms_py_describe(const struct ms_py_frame *frame, struct ms_py_text *text)
 {
     const struct layout *l = &ms_python.layout;
     uintptr_t code = (uintptr_t)frame->code;
-    struct memory m = {.failed = false};
-    m.direct = may_load(ms_python.this_thread());
-    if (look_pointer(&m, code + l->object_type) != (uintptr_t)ms_python.code_type)
+    struct memory checked = {.failed = false}, *m = may_load(ms_python.this_thread()) ? NULL : &checked;
+    if (look_pointer(m, code + l->object_type) != (uintptr_t)ms_python.code_type)
         return false;
-    bool ok = read_text(&m, look_pointer(&m, code + l->code_file), text->file) &&
-              read_text(&m, look_pointer(&m, code + l->code_name), text->function);
-    text->line = ok ? line_of(&m, code, frame->offset) : 0;
-    return ok && !m.failed && (m.direct || !ms_python.ending());
+    bool ok = read_text(m, look_pointer(m, code + l->code_file), text->file) &&
+              read_text(m, look_pointer(m, code + l->code_name), text->function);
+    text->line = ok ? line_of(m, code, frame->offset) : 0;
+    return ok && !failed(m) && (!m || !ms_python.ending());
 }

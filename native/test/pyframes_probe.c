@@ -40,8 +40,8 @@ EXPORT const char *probe_problem(void)
 /* The line of an instruction, by offset in bytes, of a code object. */
 EXPORT unsigned probe_line(const void *code, unsigned offset, int checked)
 {
-    struct memory m = {.direct = !checked};
-    return line_of(&m, (uintptr_t)code, offset);
+    struct memory m = {.failed = false};
+    return line_of(checked ? &m : NULL, (uintptr_t)code, offset);
 }
 
 /* Both identities of a frame, of its code object now. */
