@@ -78,7 +78,7 @@ enum ms_type {
     MS_KERNEL_LAUNCH = 21, /* struct ms_kernel_launch: this thread hands a kernel to the card */
     MS_KERNEL_CLOCK = 22,  /* struct ms_kernel_clock: the card's channel is open; how to read the counts that follow */
     MS_KERNEL_RUN = 23,    /* struct ms_kernel_run: a task begins or ends on the card; its own time is `count` */
-    MS_KERNEL_NOTICE = 24, /* struct ms_text: what of kernels or operators is not recorded and why; for the user */
+    MS_KERNEL_NOTICE = 24, /* struct ms_text: what is not recorded and why; for the user */
     MS_KERNEL_CLOSED = 25, /* struct ms_text, empty: no MS_KERNEL_RUN follows before another MS_KERNEL_CLOCK */
 
     /* Text of these: a name, a line feed, and what the Attr column has, "key:value,...". */

@@ -137,6 +137,16 @@ CASE(bad_getters)
     CHECK(!api.mark && !api.heap_register); /* nothing by halves */
 }
 
+CASE(older)
+{
+    start();
+    missing_module = MSTX_CORE_MEM;
+    CHECK_EQ(InitInjectionMstx(getter), MSTX_FAIL);
+    next_text(MS_KERNEL_NOTICE, "marks and pools are not recorded: an mstx here is too old");
+    CHECK_EQ(InitInjectionMstx(getter), MSTX_FAIL);
+    no_more(); /* once is enough */
+}
+
 CASE(marks)
 {
     start();
@@ -338,6 +348,7 @@ int test_mstx(void)
         cmocka_unit_test(marks),           cmocka_unit_test(ranges),         cmocka_unit_test(other_domains),
         cmocka_unit_test(caching_pool),    cmocka_unit_test(odd_devices),    cmocka_unit_test(paused_pool),
         cmocka_unit_test(filtered_device), cmocka_unit_test(nonsense),       cmocka_unit_test(nobody_collects),
+        cmocka_unit_test(older),
     };
     return cmocka_run_group_tests_name("mstx", tests, NULL, NULL);
 }

@@ -86,6 +86,17 @@ static void domain_range_end(mstxDomainHandle_t domain, uint64_t id)
     (void)domain, (void)id;
 }
 
+/* Once in a process: several libraries may be as old. */
+static int refuse(void)
+{
+    static bool told;
+    if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED) && ms_enter(MS_MEMORY) != MS_SKIP) {
+        ms_put_text(MS_KERNEL_NOTICE, MS_DEVICE_NONE, 0, "marks and pools are not recorded: an mstx here is too old");
+        ms_leave();
+    }
+    return MSTX_FAIL;
+}
+
 /* Called once by each library that embeds mstx, possibly at the same time by several: every table gets filled. */
 MS_EXPORT int InitInjectionMstx(MstxGetModuleFuncTableFunc getFuncTable)
 {
@@ -111,7 +122,7 @@ MS_EXPORT int InitInjectionMstx(MstxGetModuleFuncTableFunc getFuncTable)
     unsigned int size[MSTX_MODULES] = {0};
     for (int module = MSTX_CORE; module < MSTX_MODULES; module++)
         if (!getFuncTable || getFuncTable(module, &table[module], &size[module]) != MSTX_SUCCESS || !table[module])
-            return MSTX_FAIL;
+            return refuse();
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         int module = functions[i].module;
         unsigned int id = functions[i].id;
