@@ -103,6 +103,15 @@ MS_EXPORT void ms_sanitizer_mark(const char *message, void *stream)
         raise_in_python(exception);
 }
 
+MS_EXPORT int ms_note(int level, const char *text)
+{
+    if (level < MS_LOG_DEBUG || level > MS_LOG_ERROR || !text || life_state() != LIFE_READY || !enter())
+        return -1;
+    ms_log((enum ms_log_level)level, "%s", text);
+    ms_leave();
+    return 0;
+}
+
 MS_EXPORT int ms_host_alloc(uint64_t address, uint64_t bytes)
 {
     if (ms_enter(MS_MEMORY) == MS_SKIP)

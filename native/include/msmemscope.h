@@ -159,6 +159,12 @@ void ms_py_trace_stop(int by_monitoring);
 void *ms_py_function(const char *name, void *none);
 
 /*
+ * A line for the log of the recording, by `level`: 0 debug, 1 info, 2 warning, 3 error; at most 1024 bytes. Nothing happens, and the
+ * result is -1, when the process is not recorded or has recorded nothing yet; else it is 0.
+ */
+int ms_note(int level, const char *text);
+
+/*
  * `handler` gets the messages "sanitizer-op: ..." that are marked, on the marking thread; NULL ends that. What it returns, unless
  * NULL, is a class of Python exceptions, which the thread raises as soon as it is back in Python.
  */

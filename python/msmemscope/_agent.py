@@ -37,6 +37,7 @@ _FUNCTIONS = {
     "ms_aten_access": (_int, [_text, _u64, _u64, _int]),
     "ms_host_alloc": (_int, [_u64, _u64]),
     "ms_host_free": (_int, [_u64]),
+    "ms_note": (_int, [_int, _text]),
 }
 
 
@@ -82,6 +83,13 @@ def need():
     if library is None:
         raise RuntimeError(MISSING)
     return library
+
+
+def say(level, text, file=None):
+    """Tell the user, and the log if something is recorded; `level` is Info, Warn or Error."""
+    print(f"[msmemscope] {level}: {text}", file=file or (sys.stdout if level == "Info" else sys.stderr))
+    if library is not None:
+        library.ms_note({"Info": 1, "Warn": 2, "Error": 3}[level], text.encode("utf-8", "replace"))
 
 
 def configure(options):

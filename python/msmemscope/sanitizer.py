@@ -1,6 +1,7 @@
 """The bridge to the NPU sanitizer of torch_npu: marks of custom operators reach its analysis (contract 5.8)."""
 
 import ctypes
+import re
 import sys
 
 from . import _agent
@@ -47,7 +48,7 @@ def _accesses(text):
     for item in filter(None, (item.strip() for item in text.split(","))):
         parts = item.split(":")
         try:
-            alias, address, size = parts[0], int(parts[1], 0), int(parts[2], 0)
+            alias, address, size = parts[0], _number(parts[1]), _number(parts[2])
         except (IndexError, ValueError):
             alias = ""
         if not alias or len(parts) != 3:
@@ -55,6 +56,13 @@ def _accesses(text):
             continue
         accesses.append((alias.encode("utf-8")[:_ALIAS_MAX].decode("utf-8", "ignore"), address, size))
     return accesses
+
+
+def _number(text):
+    """Decimal, or hexadecimal with 0x; no sign and nothing else that int() takes."""
+    if not re.fullmatch("[0-9]+|0[xX][0-9a-fA-F]+", text):
+        raise ValueError(text)
+    return int(text, 16 if text[:2] in ("0x", "0X") else 10)
 
 
 def _marked(message, stream):
@@ -104,4 +112,4 @@ def _exception():
 
 
 def _warn(text):
-    print("[msmemscope] Warn: sanitizer-op: " + text, file=sys.stderr)
+    _agent.say("Warn", "sanitizer-op: " + text)

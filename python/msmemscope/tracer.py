@@ -159,7 +159,7 @@ def _load():
 
 
 def _warn(text):
-    print("[msmemscope] Warn: " + text)
+    _agent.say("Warn", text, sys.stdout)
 
 
 _functions = _load()

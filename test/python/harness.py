@@ -44,6 +44,15 @@ class Run:
                         rows.append(row)
         return rows
 
+    def log(self, output="out"):
+        """The lines of the logs."""
+        lines = []
+        for project in self.projects(output):
+            for path in glob.glob(os.path.join(project, "msmemscope_logs", "*.log")):
+                with open(path, encoding="utf-8") as file:
+                    lines += file.read().splitlines()
+        return lines
+
     def traces(self, output="out"):
         """The rows of all Python traces."""
         rows = []

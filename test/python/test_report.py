@@ -399,6 +399,57 @@ class Sanitizer(Case):
         self.assertIn("without name=", run.err)
         self.assertIn("at most 1024", run.err)
 
+    def test_any_text(self):
+        """Whatever a message says, the parser neither fails nor lets anything through that is not well-formed."""
+        run = self.run_script(
+            """
+            import contextlib, io, random, re
+            from msmemscope import sanitizer
+            rng = random.Random(1)
+            good = "sanitizer-op: name=my.op;read=a:0x10:8,b:32:4;write=a:16:8,c:0:1"
+            alphabet = "a:;,=0x9-_ \\t\\0\u00e9\u6c49" + good
+            for _ in range(20000):
+                text = list(good)
+                for _ in range(rng.randint(1, 8)):
+                    at = rng.randrange(len(text) + 1)
+                    text[at : at + rng.randint(0, 4)] = rng.choices(alphabet, k=rng.randint(0, 4))
+                with contextlib.redirect_stderr(io.StringIO()):
+                    name, reads, writes = sanitizer.parse("".join(text))
+                for alias, address, size in reads + writes:
+                    assert alias and len(alias.encode()) <= 31 and address >= 0 and size >= 0, text
+            with contextlib.redirect_stderr(io.StringIO()):
+                for item in ("a:-5:8", "a:1_0:8", "a:0b1:8", "a:1:", ":1:1", "a:1", "a:1:1:1", "a:0x:1"):
+                    assert sanitizer.parse("sanitizer-op: name=x;read=" + item)[1] == [], item
+            print(sanitizer.parse("sanitizer-op: name=x;read=a:0X1f:010")[1])
+            """
+        )
+        self.assertEqual(run.out, "[('a', 31, 10)]\n")
+
+
+class Log(Case):
+    def test_one_log(self):
+        """What the agent, the collector and the module have to say is in one log."""
+        run = self.run_script(
+            """
+import os
+os.environ["ASCEND_RT_VISIBLE_DEVICES"] = "0,x"  # for the agent, not for the stack
+"""
+            + BEGIN
+            + """
+del os.environ["ASCEND_RT_VISIBLE_DEVICES"]
+t = torch.empty(10, device="npu:0")
+msmemscope.tracer.stop()
+msmemscope.init_framework_hooks("pytorch", "2.6-2.9", "fsdp2", "decompose")
+msmemscope.stop()
+""",
+        )
+        (project,) = run.projects()
+        log = "\n".join(run.log())
+        self.assertIn("[WARN]  [target] The tracer is not start.", log)
+        self.assertIn("[INFO]  [target] Hijack functions registered successfully", log)
+        self.assertIn("Invalid format for ASCEND_RT_VISIBLE_DEVICES:0,x", log)
+        self.assertIn("Msmemscope starts executing commands", log)
+
 
 class Watch(Case):
     def test_errors(self):

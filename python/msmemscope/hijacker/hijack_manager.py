@@ -1,7 +1,5 @@
 """Registers and releases the hooks of hijack_map."""
 
-import sys
-
 from .. import _agent, describe
 from ..take_snapshot import take_snapshot
 from . import versions
@@ -55,12 +53,13 @@ def init_framework_hooks(framework, version, component, hook_type):
         memscope_hijack_manager.release(by_hand=False)
     found = _look_up(framework, version, component, hook_type)
     if isinstance(found, str):
-        print("[msmemscope] Error: " + found, file=sys.stderr)
+        _agent.say("Error", found)
         return
     memscope_hijack_manager.register(found, hook_type, by_hand=True)
-    print(
-        f"[msmemscope] Info: Hijack functions registered successfully for framework '{framework}', "
-        f"version '{version}', component {component}, hook type {hook_type}"
+    _agent.say(
+        "Info",
+        f"Hijack functions registered successfully for framework '{framework}', "
+        f"version '{version}', component {component}, hook type {hook_type}",
     )
 
 
@@ -69,9 +68,9 @@ def cleanup_framework_hooks():
     memscope_hijack_manager.by_hand = memscope_hijack_manager.told = False
     count = memscope_hijack_manager.release(by_hand=True) + memscope_hijack_manager.release(by_hand=False)
     if count:
-        print("[msmemscope] Info: All hijack function handlers have been released")
+        _agent.say("Info", "All hijack function handlers have been released")
     else:
-        print("[msmemscope] Info: No registered hijack handlers, nothing to release")
+        _agent.say("Info", "No registered hijack handlers, nothing to release")
 
 
 def enable_decompose_hooks():
@@ -84,7 +83,7 @@ def enable_decompose_hooks():
     if manager.by_hand:
         if not manager.told:
             manager.told = True
-            print("[msmemscope] Info: Manual call to init_framework_hooks(decompose) detected, skipping auto-enable")
+            _agent.say("Info", "Manual call to init_framework_hooks(decompose) detected, skipping auto-enable")
         return
     count = 0
     for framework, by_version in HIJACK_MAP.items():
@@ -95,7 +94,7 @@ def enable_decompose_hooks():
             for by_type in by_component.values():
                 count += manager.register(by_type.get(DECOMPOSE, ()), DECOMPOSE, by_hand=False)
     if count:
-        print(f"[msmemscope] Info: All decompose hooks registered, {count} targets in total")
+        _agent.say("Info", f"All decompose hooks registered, {count} targets in total")
 
 
 def disable_decompose_hooks():
@@ -167,7 +166,7 @@ def _careful(work, where):
         except Exception as e:
             if not told:
                 told = True
-                print(f"[msmemscope] Warn: the hook at {where} failed: {e}", file=sys.stderr)
+                _agent.say("Warn", f"the hook at {where} failed: {e}")
 
     return careful
 
