@@ -84,7 +84,7 @@ func TestWrongCommandLines(t *testing.T) {
 			`--events does not know " free"; accepted: alloc, free, launch, access, none`},
 		{"events, none mixed", []string{"--events=none,alloc", "p"}, "--events=none,alloc mixes none with other words"},
 		{"events, traceback", []string{"--events=traceback", "p"},
-			"--events=traceback is not in this version yet; accepted: alloc, free, launch, access, none"},
+			`--events=traceback is for scripts only: msmemscope.config(events="traceback") in Python; accepted: alloc, free, launch, access, none`},
 		{"analysis", []string{"--analysis=leak", "p"}, `--analysis does not know "leak"; accepted: leaks, decompose, inefficient, oom[:K], exec:PROGRAM, host-leaks, none`},
 		{"analysis, none mixed", []string{"--analysis=leaks，none", "p"}, "--analysis=leaks，none mixes none with other words"},
 		{"analysis, oom:0", []string{"--analysis=oom:0", "p"}, `--analysis=oom:0: the number of blocks is "0"; accepted: oom or oom:K with K from 1 to 1000`},

@@ -39,8 +39,8 @@ Offline:
 Sourced, in bash or zsh:
   --load-api-env[=npu]       prepare this shell, so that programs started from it carry
                              the hooks (default npu). They record when they start the
-                             collection themselves, for which the Python module of a later
-                             version is needed; until then only msmemscope records
+                             collection themselves: msmemscope.start() in Python, ms_start()
+                             in C
   --load-api-env=host        the same for the host heap; windows are opened from Python or
                              by --pid. Until this shell ends, or unloads, a process waits
                              in the background for what is started from it
@@ -55,7 +55,8 @@ Environment:
   MSMEMSCOPE_RING_BYTES      bytes of the event buffer of each process, 1048576 to
                              1073741824 (default: a share of 200 MB)
 
-Not in this version yet, and refused by name: --watch, --events=traceback.
+Not in this version yet, and refused by name: --watch. --events=traceback is for scripts:
+msmemscope.config(events="traceback") in Python.
 
 Exit status: that of the program, 128 + signal when it was killed, 127 when it was not
 found, 126 when it could not be executed; 2 for a wrong command line, 1 when an offline

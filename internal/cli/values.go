@@ -26,16 +26,16 @@ func refused(option, value, accepted string) error {
 	return fmt.Errorf("--%s does not know %q; accepted: %s", option, shown(value), accepted)
 }
 
-// notYet is the error for a value of the documentation that this version does not have.
-func notYet(option, value, accepted string) error {
-	return fmt.Errorf("--%s=%s is not in this version yet; accepted: %s", option, shown(value), accepted)
+// scriptsOnly is the error for a value that only scripts can choose.
+func scriptsOnly(option, value, accepted string) error {
+	return fmt.Errorf("--%[1]s=%[2]s is for scripts only: msmemscope.config(%[1]s=%[2]q) in Python; accepted: %[3]s", option, shown(value), accepted)
 }
 
-// set is what a list option accepts: words with their bits, and words of later versions.
+// set is what a list option accepts: words with their bits, and words that only scripts can say.
 type set struct {
 	option   string
 	bits     map[string]uint32
-	later    func(token string) bool
+	scripts  func(token string) bool
 	none     bool // the word none, alone, is the empty set
 	accepted string
 }
@@ -43,7 +43,7 @@ type set struct {
 var eventSet = set{
 	option:   "events",
 	bits:     map[string]uint32{"alloc": uint32(config.Alloc), "free": uint32(config.Free), "launch": uint32(config.Launch), "access": uint32(config.Access)},
-	later:    func(t string) bool { return t == "traceback" },
+	scripts:  func(t string) bool { return t == "traceback" },
 	none:     true,
 	accepted: "alloc, free, launch, access, none",
 }
@@ -81,8 +81,8 @@ func (s set) parse(list string) (uint32, error) {
 					return 0, fmt.Errorf("--%s=%s mixes none with other words", s.option, shown(list))
 				}
 			}
-		case s.later != nil && s.later(token):
-			return 0, notYet(s.option, token, s.accepted)
+		case s.scripts != nil && s.scripts(token):
+			return 0, scriptsOnly(s.option, token, s.accepted)
 		default:
 			return 0, refused(s.option, token, s.accepted)
 		}

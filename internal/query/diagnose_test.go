@@ -3,6 +3,8 @@ package query
 import (
 	"bytes"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -225,6 +227,29 @@ func TestDiagnose(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestOOMWithoutTheCard: a dump that does not say what the card had free is not read as if it had nothing.
+func TestOOMWithoutTheCard(t *testing.T) {
+	for _, c := range []struct {
+		request int64
+		text    string
+	}{
+		{30 * mib, "The card is simply full: a request of 30.00 MiB failed while this process holds 290.00 MiB."},
+		{600 * mib, "A single request was too large: 600.00 MiB, while this process holds 290.00 MiB; how much was free is not in the dump."},
+	} {
+		s := newScene()
+		s.malloc(200*mib, "PTA@model@weight")
+		s.steps(30, nothing)
+		s.oom(c.request, 1100*mib, 0)
+		lines := strings.SplitAfter(s.end(), "\n")
+		lines = slices.DeleteFunc(lines, func(line string) bool { return strings.Contains(line, "SNAPSHOT") })
+		text := regexp.MustCompile(`,(process|device)_used:\d+`).ReplaceAllString(strings.Join(lines, ""), "")
+		result := ask(t, "diagnose", store(t, "memscope_dump_1.csv", []byte(text)))["result"]
+		if got := at(result, "conclusions.0.text"); got != c.text {
+			t.Errorf("%v, want %s", got, c.text)
+		}
 	}
 }
 

@@ -98,15 +98,18 @@ func (f *findings) outOfMemory() {
 
 func (f *findings) oomCause(c *oomCase) (cause string, weight int, text, advice string) {
 	others := c.DeviceUsed - c.ProcessUsed
-	held := max(c.ProcessUsed, 0)
+	held := max(c.ProcessUsed, c.hal, 0)
 	switch free := c.freeBytes(); {
 	case c.DeviceUsed > 0 && c.ProcessUsed >= 0 && float64(others) > mostOfCard*float64(c.DeviceUsed):
 		return "other process", 100, f.say("oom others", short(others), short(c.DeviceUsed), short(held)), f.say("advice others")
 	case f.leaking():
 		return "oom by leak", 80, f.say("oom leak", short(c.Request)), f.say("advice leak")
 	case c.Request > 0 && (free < 0 || float64(c.Request) >= largeRequest*float64(free)) &&
-		(c.Total > 0 && float64(c.Request) >= hugeShare*float64(c.Total) || c.Total <= 0 && float64(c.Request) >= hugeShare*float64(held)):
-		return "huge request", 95, f.say("oom huge", short(c.Request), short(max(free, 0))), f.say("advice huge")
+		(c.Total > 0 && float64(c.Request) >= hugeShare*float64(c.Total) || c.Total <= 0 && held > 0 && float64(c.Request) >= hugeShare*float64(held)):
+		if free < 0 {
+			return "huge request", 95, f.say("oom huge unknown", short(c.Request), short(held)), f.say("advice huge")
+		}
+		return "huge request", 95, f.say("oom huge", short(c.Request), short(free)), f.say("advice huge")
 	case f.unused(c) >= c.Request && f.fragmentedPool() != nil:
 		return "oom by fragmentation", 90, f.say("oom fragmented", short(c.Request), short(f.unused(c))), f.say("advice fragmentation")
 	}

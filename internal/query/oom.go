@@ -50,7 +50,7 @@ type oom struct {
 }
 
 // cardState is what the rows say about a card, bytes; -1: nothing.
-type cardState struct{ process, device, total, free int64 }
+type cardState struct{ process, device, total, free, hal int64 }
 
 type oomCase struct {
 	Process     string      `json:"process"`
@@ -70,6 +70,7 @@ type oomCase struct {
 	TopBytes    int64       `json:"top_bytes"`
 	RecentBytes int64       `json:"recent_bytes"`
 	Hints       []string    `json:"hints"`
+	hal         int64       // what the process had from the driver; -1: not told
 }
 
 type oomRecord struct {
@@ -87,8 +88,11 @@ func (o *oom) visit(b *read.Batch) error {
 		r := &b.Rows[i]
 		switch r.Kind {
 		case event.Malloc, event.Free:
-			if r.DeviceUsed >= 0 || r.ProcessUsed >= 0 {
+			if hal := r.Pool == event.HAL && r.Used >= 0; hal || r.DeviceUsed >= 0 || r.ProcessUsed >= 0 {
 				s := o.card(r)
+				if hal {
+					s.hal = r.Used
+				}
 				if r.DeviceUsed >= 0 {
 					s.device = r.DeviceUsed
 				}
@@ -112,7 +116,7 @@ func (o *oom) card(r *read.Row) cardState {
 	if s, ok := o.cards[device{r.PID, r.Device}]; ok {
 		return s
 	}
-	return cardState{-1, -1, -1, -1}
+	return cardState{-1, -1, -1, -1, -1}
 }
 
 // snapshot reads what the card had free. The snapshot of an OOM is written around its rows, so it may come after them.
@@ -154,14 +158,14 @@ func (o *oom) record(b *read.Batch, r *read.Row) {
 		o.open[d] = len(o.list)
 		o.list = append(o.list, &oomCase{Process: pidName(r.PID), Device: deviceName(r.Device), At: r.Stamp, Func: value("func"),
 			Request: number("req_size"), Flag: value("flag"), Ret: value("ret"), Stack: stack,
-			Free: s.free, Total: s.total, ProcessUsed: s.process, DeviceUsed: s.device})
+			Free: s.free, Total: s.total, ProcessUsed: s.process, DeviceUsed: s.device, hal: s.hal})
 		return
 	}
 	at, ok := o.open[d]
 	if !ok {
 		at = len(o.list)
 		o.open[d] = at
-		o.list = append(o.list, &oomCase{Process: pidName(r.PID), Device: deviceName(r.Device), At: r.Stamp, Request: -1, Free: -1, Total: -1, ProcessUsed: -1, DeviceUsed: -1})
+		o.list = append(o.list, &oomCase{Process: pidName(r.PID), Device: deviceName(r.Device), At: r.Stamp, Request: -1, Free: -1, Total: -1, ProcessUsed: -1, DeviceUsed: -1, hal: -1})
 	}
 	rec := oomRecord{Pool: value("pool"), Ptr: value("ptr"), Size: number("size"), At: number("timestamp"), Step: value("step"), Kernel: value("kernel"), Stack: stack}
 	c := o.list[at]

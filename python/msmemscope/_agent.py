@@ -1,7 +1,8 @@
 """The agent's C API (native/include/msmemscope.h), as far as the module needs it: the only place that uses ctypes.
 
 The agent is in the process when the program was started by ``msmemscope``, or after
-``source msmemscope --load-api-env``.
+``source msmemscope --load-api-env``. With ``--analysis=host-leaks`` or ``--load-api-env=host`` the library of the host
+heap is there instead.
 """
 
 import ctypes
@@ -71,7 +72,18 @@ def _load():
     return library
 
 
+def _load_heap():
+    heap = ctypes.CDLL(None)
+    try:
+        heap.ms_host_start.argtypes = [_text, _size, ctypes.c_void_p, _size]
+        heap.ms_host_stop.argtypes = [ctypes.c_void_p, _size]
+    except AttributeError:
+        return None
+    return heap
+
+
 library = _load()
+heap = _load_heap()
 
 
 def need():
@@ -99,12 +111,7 @@ def configure(options):
         RuntimeError: nobody records this process.
         ValueError: the collector refuses an option.
     """
-    try:
-        here = os.getcwd()
-    except OSError:
-        here = ""  # an absolute output path works all the same
-    parts = [here] + [f"{name}={value}" for name, value in options]
-    message = b"".join(os.fsencode(part) + b"\0" for part in parts)
+    message = _message(options)
     reply = ctypes.create_string_buffer(_REPLY_BYTES)
     result = need().ms_config(message, len(message), reply, _REPLY_BYTES)
     text = os.fsdecode(reply.value)
@@ -112,6 +119,43 @@ def configure(options):
         raise ValueError(text)
     if result != 0:
         raise RuntimeError("the collector does not answer, or the options are too long; nothing is recorded")
+    return text
+
+
+def _message(options):
+    try:
+        here = os.getcwd()
+    except OSError:
+        here = ""  # an absolute output path works all the same
+    parts = [here] + [f"{name}={value}" for name, value in options]
+    return b"".join(os.fsencode(part) + b"\0" for part in parts)
+
+
+def open_window(options):
+    """Open a window on the host heap. Returns lines for the user.
+
+    Raises:
+        RuntimeError: the collector refuses, or there is none.
+    """
+    message = _message(options) if options else b""
+    reply = ctypes.create_string_buffer(_REPLY_BYTES)
+    return _window(heap.ms_host_start(message, len(message), reply, _REPLY_BYTES), reply)
+
+
+def close_window():
+    """Close the window and return when its report is written, with lines for the user.
+
+    Raises:
+        RuntimeError: no window is open, or the collector is gone.
+    """
+    reply = ctypes.create_string_buffer(_REPLY_BYTES)
+    return _window(heap.ms_host_stop(reply, _REPLY_BYTES), reply)
+
+
+def _window(result, reply):
+    text = os.fsdecode(reply.value)
+    if result != 0:
+        raise RuntimeError(text.strip() or "nobody records the host heap of this process")
     return text
 
 

@@ -19,6 +19,8 @@ _KEYS = (
 )
 _OLD_KEYS = {"data_format": "format", "output": "output_path"}
 
+_window = None  # options of the next windows on the host heap, a list of (name, value); None: config() has set none
+
 
 def config(*args, **kwargs):
     """Set the options of this process: those of the command line, with ``_`` for ``-``.
@@ -27,11 +29,15 @@ def config(*args, **kwargs):
     strings as on the command line; ``analysis`` may be a list of them. ``events`` also takes ``traceback``, the trace
     of Python functions. Without arguments everything is as by default.
 
+    ``analysis="host-leaks"`` is for a process whose host heap is recorded: the options are those of the windows that
+    start() opens, which also says what is wrong with them.
+
     Raises:
         TypeError: a positional argument, or a value that is no string.
         ValueError: an unknown key, or a value that is not accepted; nothing has changed then.
         RuntimeError: the process is not recorded at all.
     """
+    global _window
     if args:
         raise TypeError('config() takes no positional arguments, only key="value"')
     options, trace = [], False
@@ -47,8 +53,17 @@ def config(*args, **kwargs):
         if key == "events":
             value, trace = _without_traceback(value)
         options.append((key.replace("_", "-"), value))
+    if _agent.heap is not None and kwargs.get("analysis") in ("host-leaks", ["host-leaks"], ("host-leaks",)):
+        _window = options
+        return
     _say(_agent.configure(options))
+    _window = None
     _collectors.configured(trace)
+
+
+def _of_heap():
+    """Whether start() and stop() are about the host heap."""
+    return _agent.heap is not None and (_window is not None or _agent.library is None)
 
 
 def _without_traceback(events):
@@ -63,9 +78,14 @@ def _without_traceback(events):
 def start():
     """Begin recording, or go on after stop(). Memory that lives already is followed, not analysed.
 
+    Where the host heap is recorded, open a window on it.
+
     Raises:
-        RuntimeError: the process is not recorded at all.
+        RuntimeError: the process is not recorded at all, or a window on the host heap cannot be opened.
     """
+    if _of_heap():
+        _say(_agent.open_window(_window))
+        return
     if _agent.need().ms_start() != 0:
         raise RuntimeError("nobody records this process: the collector could not be started or is gone")
     _say("[msmemscope] Info: Start tracing.\n")
@@ -75,9 +95,14 @@ def start():
 def stop():
     """Pause recording. When it returns, all that was recorded is in the files.
 
+    Where the host heap is recorded, close the window and write its report.
+
     Raises:
-        RuntimeError: the process is not recorded at all.
+        RuntimeError: the process is not recorded at all, or no window on the host heap is open.
     """
+    if _of_heap():
+        _say(_agent.close_window())
+        return
     _collectors.stopping()
     if _agent.need().ms_stop() != 0:
         raise RuntimeError("nobody records this process: the collector could not be started or is gone")

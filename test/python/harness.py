@@ -93,6 +93,7 @@ class Case(unittest.TestCase):
     def run_script(self, script, launcher=None, prelude=PRELUDE, status=0, preload=True, after="", **more):
         """Run a script in a directory of its own: after --load-api-env, or under the launcher with these options.
 
+        `preload` may be the value of --load-api-env.
         `after` is shell text behind the command, like a pipe.
         """
         path = os.path.join(self.directory, "script.py")
@@ -102,7 +103,8 @@ class Case(unittest.TestCase):
         if launcher is not None:
             command = f"{front} {launcher} {PYTHON} {path}"
         elif preload:
-            command = f"source {front} --load-api-env >/dev/null && {PYTHON} {path} {after}"
+            what = "npu" if preload is True else preload
+            command = f"source {front} --load-api-env={what} >/dev/null && {PYTHON} {path} {after}"
         else:
             command = f"{PYTHON} {path} {after}"
         done = subprocess.run(

@@ -334,6 +334,60 @@ class UnderTheLauncher(Case):
         self.assertIn("stopped", run.out)
 
 
+class HostHeap(Case):
+    SCRIPT = """
+        import msmemscope
+        msmemscope.config(analysis=["host-leaks"], block_size_threshold="1000000")
+        kept = []
+        for step in range(4):
+            if step == 1:
+                msmemscope.start()
+            kept.append(bytearray(5000000))
+        msmemscope.stop()
+        msmemscope.step()
+        """
+
+    def reports(self, run, output):
+        self.assertIn("window 1: 0 suspected leak(s), 15000003 bytes unfreed in 3 block(s)", run.out)
+        self.assertEqual(run.err, "")
+        (project,) = run.projects(output)
+        return os.listdir(os.path.join(project, "host_leak"))
+
+    def test_window_after_load_api_env(self):
+        run = self.run_script(self.SCRIPT, prelude="", preload="host")
+        self.assertIn("leak_overview_1.txt", self.reports(run, "memscopeDumpResults"))
+
+    def test_window_under_the_launcher(self):
+        options = "--analysis=host-leaks --collect-mode=deferred --output-path=out"
+        self.assertIn(
+            "leak_overview_1.txt", self.reports(self.run_script(self.SCRIPT, launcher=options, prelude=""), "out")
+        )
+
+    def test_refusals(self):
+        run = self.run_script(
+            """
+            import msmemscope
+            def refused(call, text):
+                try:
+                    call()
+                except RuntimeError as e:
+                    assert text in str(e), e
+                    return
+                raise AssertionError(text)
+            refused(msmemscope.stop, "")
+            refused(lambda: msmemscope.config(events="alloc"), "does not record")
+            msmemscope.config(analysis="host-leaks", sample_rate="x")
+            refused(msmemscope.start, "--sample-rate")
+            msmemscope.config(analysis="host-leaks")
+            msmemscope.start()
+            refused(msmemscope.start, "a window is open")
+            """,
+            prelude="",
+            preload="host",
+        )
+        self.assertEqual(run.err, "")
+
+
 class NoAgent(Case):
     def test_calls_say_so(self):
         run = self.run_script(
