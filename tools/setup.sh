@@ -99,6 +99,7 @@ setup_test() {
     command -v gcovr >/dev/null || need gcovr
     command -v bash >/dev/null || need bash
     command -v zsh >/dev/null || need zsh
+    python3 -c 'import ensurepip' 2>/dev/null || need python3-venv # the wheel is installed into an environment
     if [ "$(uname -m)" = x86_64 ]; then
         command -v qemu-aarch64-static >/dev/null || need qemu-user-static
         [ -e /usr/aarch64-linux-gnu/lib/ld-linux-aarch64.so.1 ] || need libc6-arm64-cross
