@@ -141,6 +141,16 @@ native-cov: native-cov-build
 	gcovr --root . --filter 'native/(agent|hooks|pyframes|unwind)/' --object-directory build/native/cov --print-summary \
 		--fail-under-line 80 --fail-under-branch 60
 
+# ---- messages at random: SECONDS=10
+build/native/asan/fuzz_messages: $(native_tested) build/native/asan/atb_text.o native/test/fuzz_messages.c native/test/collector.c $(native_headers) native/native.mk
+	@mkdir -p $(@D)
+	$(CC) $(NATIVE_TEST_CFLAGS) -fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -rdynamic -pthread -o $@ \
+		$(native_tested) native/test/fuzz_messages.c native/test/collector.c build/native/asan/atb_text.o -ldl
+
+.PHONY: native-fuzz
+native-fuzz: build/native/asan/fuzz_messages
+	build/native/asan/fuzz_messages $(SECONDS)
+
 # ---- Python frames: what native/pyframes reads against what every Python of this machine says
 build/native/test/libpyframes_probe.so: $(native_pyframes) native/test/pyframes_probe.c $(native_headers) native/native.mk
 	@mkdir -p $(@D)

@@ -96,6 +96,7 @@ run glibc tools/check-glibc.sh build/bin build/lib64 build/tools build/vnpu buil
 run model make --no-print-directory model
 run_cmocka native make --no-print-directory native-test
 run_cmocka asan make --no-print-directory native-asan
+run native-fuzz make --no-print-directory native-fuzz SECONDS=15
 run_cmocka tsan make --no-print-directory native-tsan
 run_cmocka hostheap make --no-print-directory hostheap-test
 run_cmocka vnpu-asan make --no-print-directory vnpu-test
