@@ -16,14 +16,16 @@
 #include <unordered_map>
 #include <vector>
 
-namespace {
+namespace
+{
 
 struct Account {
     const char *place;
     unsigned long blocks, bytes;
 };
 
-Account accounts[] = {{"forgotten_request", 0, 0}, {"callback_registry", 0, 0}, {"error_path", 0, 0}, {"growing_log", 0, 0}};
+Account accounts[] = {
+    {"forgotten_request", 0, 0}, {"callback_registry", 0, 0}, {"error_path", 0, 0}, {"growing_log", 0, 0}};
 
 void *volatile last; // so that the compiler cannot leave an allocation out
 
@@ -70,8 +72,9 @@ __attribute__((noinline)) void growing_log(int round)
 }
 
 // Not a leak: the least recently used entries go.
-class Cache {
-public:
+class Cache
+{
+  public:
     void put(int key)
     {
         entries.push_front({key, std::make_unique<char[]>(4096)});
@@ -79,13 +82,14 @@ public:
             entries.pop_back();
     }
 
-private:
+  private:
     std::list<std::pair<int, std::unique_ptr<char[]>>> entries;
 };
 
 // Not a leak: blocks that come back.
-class Pool {
-public:
+class Pool
+{
+  public:
     char *take()
     {
         if (idle.empty())
@@ -94,9 +98,12 @@ public:
         idle.pop_back();
         return block;
     }
-    void give(char *block) { idle.push_back(block); }
+    void give(char *block)
+    {
+        idle.push_back(block);
+    }
 
-private:
+  private:
     std::vector<char *> idle;
 };
 

@@ -67,9 +67,7 @@ def calls(n):
 
     base, theirs, ours = least(work, with_cprofile, with_trace)
     theirs, ours = (theirs - base) / n, (ours - base) / n
-    print(
-        f"trace: {ours:.0f} ns for each call and return, cProfile {theirs:.0f} ns: {ours / theirs:.2f} of it (1)"
-    )
+    print(f"trace: {ours:.0f} ns for each call and return, cProfile {theirs:.0f} ns: {ours / theirs:.2f} of it (1)")
 
 
 def operators(n):
