@@ -1,6 +1,7 @@
 package smoke
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -33,5 +34,20 @@ func TestQuietLog(t *testing.T) {
 	}
 	if few, many := lines("1000"), lines("100000"); few != many || few < 2 {
 		t.Errorf("%d lines after 1000 events, %d after 100000", few, many)
+	}
+}
+
+// TestSystemRows: the rows of a process's own life, which belong to no card.
+func TestSystemRows(t *testing.T) {
+	j := under(t, target("older"), build+"/vnpu/lib64/libms_tools_ext.so", "told").run().want(0).noComplaints()
+	var got []string
+	for _, f := range columns(t, j) {
+		if f[1] == "SYSTEM" {
+			got = append(got, strings.Join(append(f[2:4:4], f[7:]...), " "))
+		}
+	}
+	want := []string{"ACL_INIT N/A N/A N/A   ", "ACL_FINI N/A N/A N/A   "}
+	if !slices.Equal(got, want) {
+		t.Errorf("SYSTEM rows %q, not %q", got, want)
 	}
 }
