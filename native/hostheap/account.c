@@ -135,6 +135,7 @@ static void account(const void *address, size_t size, const struct ms_regs *call
             add_size(&self.slot->unsampled, size);
             return;
         }
+        ledger_prefetch((uintptr_t)address); /* comes while we walk the stack */
         block.stack = attribute(window, caller);
         if (UNLIKELY(!block.stack)) {
             add_size(&self.slot->untracked, size);
@@ -185,6 +186,7 @@ static bool take(void *address, uint32_t window, struct block *block)
 
 void note_free(void *address)
 {
+    __builtin_prefetch((char *)address - 16, 1); /* where most allocators look first, after us */
     if (!enter())
         return;
     uint32_t window = __atomic_load_n(&tables.heap->window, __ATOMIC_RELAXED);

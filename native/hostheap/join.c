@@ -250,6 +250,8 @@ static bool map_tables(int memory, uint64_t bytes)
     heap->attached = (uint64_t)now_ns();
     heap->pid = (uint32_t)getpid();
     heap->allocator = publish_module_at((uintptr_t)real.malloc);
+    if (find_function("_dl_find_object"))
+        __atomic_fetch_or(&heap->flags, MS_HEAP_FIND_OBJECT, __ATOMIC_RELAXED);
     look_for_python();
     __atomic_fetch_add(&joins, 1, __ATOMIC_RELAXED);
     fresh->window = &heap->window;

@@ -173,6 +173,7 @@ enum insertion { INSERTED, REPLACED, FULL };
 
 /* REPLACED: there was a block at this address, `old`; its free was not seen. FULL: no memory for the entry. */
 enum insertion ledger_insert(uint32_t window, uintptr_t address, const struct block *block, struct block *old);
+void ledger_prefetch(uintptr_t address);
 bool ledger_remove(uint32_t window, uintptr_t address, struct block *block);
 
 /* ---- stacks.c */

@@ -6,8 +6,8 @@
  *     cfa offset:18 | fp offset:14 | ra offset:14 | check:9 | signal:1 | ra base:2 | fp base:2 | deref:1 | cfa base:1 | kind:2
  *
  * Offsets are signed and count words of 8 bytes. CFA, the caller's stack pointer, = base + offset, or the word there
- * (deref). The caller's frame pointer and the return address lie at base + offset. `check` is a hash of the address
- * that the rule is for.
+ * (deref). The caller's frame pointer and the return address lie at base + offset. `check` are the low bits of the
+ * address that the rule is for.
  */
 #ifndef MSMEMSCOPE_UNWIND_INTERNAL_H
 #define MSMEMSCOPE_UNWIND_INTERNAL_H

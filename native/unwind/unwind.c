@@ -32,12 +32,13 @@ static uint64_t scramble(uintptr_t pc)
     return (uint64_t)pc * 0x9e3779b97f4a7c15ULL;
 }
 
+static const uint64_t check_mask = ((1ULL << RULE_CHECK_BITS) - 1) << RULE_CHECK_SHIFT;
+
+/* Places are chosen by a hash: so the addresses that share one differ in these bits as any others do. */
 static uint64_t check_of(uintptr_t pc)
 {
-    return (scramble(pc) >> 40 & ((1U << RULE_CHECK_BITS) - 1)) << RULE_CHECK_SHIFT;
+    return pc << RULE_CHECK_SHIFT & check_mask;
 }
-
-static const uint64_t check_mask = ((1ULL << RULE_CHECK_BITS) - 1) << RULE_CHECK_SHIFT;
 
 static uint64_t learn(uintptr_t pc, unsigned *module)
 {
@@ -98,6 +99,12 @@ static inline bool readable(uintptr_t address, uintptr_t low, uintptr_t high)
     return address - low <= high - low - 8 && (address & 7) == 0;
 }
 
+/* No entry has another address: asked where none was found. */
+static inline bool is_code(uintptr_t pc)
+{
+    return pc - 4096 < (1ULL << MS_FRAME_SHIFT) - 4096;
+}
+
 /* One step by a rule that is not plain. False: there is none. */
 static __attribute__((noinline)) ANY_STACK bool step(struct walk *w, uint64_t rule)
 {
@@ -144,7 +151,8 @@ ANY_STACK unsigned ms_unwind(const struct ms_regs *from, ms_frame *frames, unsig
 {
     uintptr_t pc = from->pc, sp = from->sp, fp = from->fp, low = sp, high = stack_end(sp);
     const uintptr_t first = from->first;
-    unsigned n = 0, wanted = 0, misses = 0;
+    unsigned n = 0, misses = 0;
+    bool wanted = false;
     uint32_t none[2] = {0, 0}, *next = none;
     *cut = true;
     /* What is not wanted is our own code: a few frames. */
@@ -157,6 +165,8 @@ ANY_STACK unsigned ms_unwind(const struct ms_regs *from, ms_frame *frames, unsig
         }
         uint64_t rule = __atomic_load_n(&e->rule, __ATOMIC_RELAXED);
         if (__builtin_expect(MS_FRAME_PC(frame) != pc || (rule & check_mask) != check_of(pc), 0)) {
+            if (!is_code(pc))
+                break;
             struct found found = look_up(pc);
             e = &cache[found.place];
             frame = found.frame;
@@ -164,7 +174,8 @@ ANY_STACK unsigned ms_unwind(const struct ms_regs *from, ms_frame *frames, unsig
             link_to(next, found.place, &misses);
         }
         next = e->next;
-        wanted |= pc == first;
+        if (__builtin_expect(!wanted, 0))
+            wanted = pc == first;
         frames[n] = frame;
         n += wanted;
         if (__builtin_expect((rule & RULE_KIND) == RULE_PLAIN, 1)) {
@@ -201,7 +212,7 @@ ANY_STACK unsigned ms_unwind(const struct ms_regs *from, ms_frame *frames, unsig
 #if defined(__aarch64__)
         pc &= (1ULL << MS_FRAME_SHIFT) - 1; /* a signed return address */
 #endif
-        if (__builtin_expect(pc - 4096 >= (1ULL << MS_FRAME_SHIFT) - 4096, 0))
+        if (__builtin_expect(pc == 0, 0)) /* what an empty entry would be taken for */
             break;
     }
     *cut = false;

@@ -6,6 +6,7 @@
 #include "tables.h"
 #include "target.h"
 
+#include <dlfcn.h>
 #include <linux/membarrier.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -175,6 +176,7 @@ static void complaint_4_and_23_loads(void **state)
     for (uint32_t i = 1; i < r.c.heap->module_next; i++)
         gone += modules[i].gone != 0;
     assert_true(gone >= 2);
+    assert_int_equal((r.c.heap->flags & MS_HEAP_FIND_OBJECT) != 0, dlsym(RTLD_DEFAULT, "_dl_find_object") != NULL);
     end(&r);
 }
 
