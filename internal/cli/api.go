@@ -74,5 +74,5 @@ func API(text string, old *config.Config, fixed bool) (cfg config.Config, notice
 
 // keepOnce takes over what can be set only once.
 func keepOnce(c, old *config.Config) {
-	c.Format, c.OutputPath = old.Format, old.OutputPath
+	c.Format, c.OutputPath, c.Watch = old.Format, old.OutputPath, old.Watch
 }

@@ -135,7 +135,9 @@ func TestWrongCommandLines(t *testing.T) {
 		{"call-stack, leading zero", []string{"--call-stack=python:00", "p"}, `--call-stack does not know "python:00"; accepted: ` + languages},
 		{"call-stack, sign", []string{"--call-stack=python:+1", "p"}, `--call-stack does not know "python:+1"; accepted: ` + languages},
 		{"call-stack, no depth", []string{"--call-stack=c:", "p"}, `--call-stack does not know "c:"; accepted: ` + languages},
-		{"watch", []string{"--watch=,end", "p"}, "--watch is not in this version yet"},
+		{"watch", []string{"--watch=a,", "p"}, "--watch=a,: END is empty; " + watchRange},
+		{"watch, output", []string{"--watch=a:01,b", "p"}, `--watch=a:01,b: START is "a:01"; ` + watchRange},
+		{"watch, third part", []string{"--watch=a,b,full", "p"}, `--watch=a,b,full: the third part is "full"; ` + watchRange},
 		{"compare alone", []string{"--compare"}, "--compare takes two dumps, but --input-path names 0; " + accepted},
 		{"compare, one input", []string{"--compare", "--input-path=a,"}, "--compare takes two dumps, but --input-path names 1; " + accepted},
 		{"compare, three inputs", []string{"--input-path=a，b", "--compare", "-i", "c"},
@@ -162,8 +164,6 @@ func TestWrongCommandLines(t *testing.T) {
 			"--load-api-env works only when sourced and in first place: source msmemscope --load-api-env"},
 		{"bad value after the program", []string{"python3", "t.py", "--device=cuda:0"},
 			`--device does not know "cuda:0"; accepted: npu, npu:<id> with id 0-31, cpu (put -- before the program to pass --device=cuda:0 to it)`},
-		{"later option after the program", []string{"python3", "t.py", "--watch=a,b"},
-			"--watch is not in this version yet (put -- before the program to pass --watch=a,b to it)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := call(t, c.words...)

@@ -37,7 +37,7 @@ var completionWords = map[string]string{
 // shownOptions are the options of the help.
 func shownOptions() (out []*option) {
 	for _, o := range options {
-		if o.group != hidden && !o.later && o.instead == "" {
+		if o.group != hidden && o.instead == "" {
 			out = append(out, o)
 		}
 	}

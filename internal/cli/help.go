@@ -52,11 +52,12 @@ Environment:
   LD_PRELOAD_PATH            where our libraries are (default: lib64 beside bin)
   MSMEMSCOPE_HEAP_BEAT_MS    milliseconds between two looks at the host heap, 10 to 60000
                              (default 1000)
+  MSMEMSCOPE_WATCH_BYTES     bytes on disk after which a process dumps no more of what it
+                             watches (default 17179869184)
   MSMEMSCOPE_RING_BYTES      bytes of the event buffer of each process, 1048576 to
                              1073741824 (default: a share of 200 MB)
 
-Not in this version yet, and refused by name: --watch. --events=traceback is for scripts:
-msmemscope.config(events="traceback") in Python.
+--events=traceback is for scripts: msmemscope.config(events="traceback") in Python.
 
 Exit status: that of the program, 128 + signal when it was killed, 127 when it was not
 found, 126 when it could not be executed; 2 for a wrong command line, 1 when an offline
@@ -79,7 +80,7 @@ func help() string {
 	for g := group(1); g < groups; g++ {
 		fmt.Fprintf(&b, "\n%s:\n", groupTitles[g])
 		for _, o := range options {
-			if o.group == g && !o.later && o.instead == "" {
+			if o.group == g && o.instead == "" {
 				writeOption(&b, o)
 			}
 		}

@@ -17,9 +17,7 @@ type option struct {
 
 	// instead names the present spelling of a deprecated one. It works like that, with a note, and is not shown.
 	instead string
-	// later marks an option of the documentation that this version does not have: recognised, refused, not shown.
-	later bool
-	set   func(p *parser, value string) error
+	set     func(p *parser, value string) error
 }
 
 // takesValue tells whether the option has a value; options without arg are flags.
@@ -87,6 +85,11 @@ var options = []*option{
 		"instead of the cards, alone; none (default leaks). With",
 		"decompose and inefficient, rows wait until the blocks",
 		"before are freed"}},
+	{name: "watch", arg: "RANGE", group: analysis, set: (*parser).setWatch, help: []string{
+		"[START[:N],]END[,full-content]: from operator START on its",
+		"outputs, or the one of number N, are dumped around every",
+		"operator, up to END; a checksum of each, or its contents,",
+		"in watch_dump of the output path"}},
 	{name: "host-leak-mode", arg: "MODE", group: hostHeap, set: (*parser).setHostLeakMode, help: []string{
 		"summary, or event: also a list of all unfreed blocks",
 		"(default summary)"}},
@@ -137,8 +140,6 @@ var options = []*option{
 	// What the front does for --load-api-env=host and after it.
 	{name: "serve-shell", arg: "PID", set: (*parser).setServeShell},
 	{name: "release-shell", arg: "SESSION", set: (*parser).setReleaseShell},
-
-	{name: "watch", arg: "RANGE", later: true},
 }
 
 // sourcedOnly is for the sub-commands that the shell front answers when it is sourced with them in first place.

@@ -220,7 +220,7 @@ func (p *parser) long(text string, words []string) ([]string, error) {
 	switch {
 	case hasValue && !o.takesValue() && o.group != hidden:
 		return nil, fmt.Errorf("--%s takes no value, but has %q", o.name, shown(value))
-	case !hasValue && o.takesValue() && !o.later:
+	case !hasValue && o.takesValue():
 		if len(words) == 0 {
 			return nil, fmt.Errorf("--%s needs a value", o.name)
 		}
@@ -299,9 +299,6 @@ func ours(word string) (*option, string) {
 
 // apply sets one option.
 func (p *parser) apply(o *option, value string) error {
-	if o.later {
-		return fmt.Errorf("--%s is not in this version yet", o.name)
-	}
 	if len(value) > maxValue {
 		return fmt.Errorf("--%s has a value of %d bytes; at most %d are accepted", o.name, len(value), maxValue)
 	}

@@ -98,6 +98,7 @@ type Config struct {
 	Pools        []string // the user's own, event.Named and on
 	Programs     []string // that analyse the events, absolute paths
 
+	Watch        Watch
 	Suppressions []string // of a leak check, as leakcheck.Parse takes them
 
 	// Of HostLeaks.
@@ -105,6 +106,20 @@ type Config struct {
 	BlockThreshold uint64 // bytes; smaller blocks are counted only
 	SampleRate     uint32 // one block in so many is tracked, a power of two
 }
+
+// Watch says around which operators tensors are dumped (contract 1.7). Without an End nothing is watched.
+type Watch struct {
+	Start  string // whose outputs are watched; may be empty: only what the program registers
+	End    string // with which watching ends
+	Output uint32 // which output of Start, AllOutputs for all
+	Full   bool   // the contents, not only checksums
+}
+
+// AllOutputs is the Output of a Watch that names none.
+const AllOutputs = 1<<32 - 1
+
+// MostWatchName bounds Start and End, bytes.
+const MostWatchName = 254
 
 // Checks says whether this is a leak check: no dump, no other analysis.
 func (c *Config) Checks() bool { return c.Analysis&(CheckDeviceHeap|CheckCANNHeap) != 0 }

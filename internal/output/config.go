@@ -61,7 +61,11 @@ func ConfigJSON(c *config.Config) []byte {
 		f.HostLeakMode = 1
 	}
 	f.SelectedStepList.StepCount = copy(f.SelectedStepList.StepIDList[:], c.Steps)
-	f.WatchConfig.OutputID = math.MaxUint32
+	w := &f.WatchConfig
+	w.IsWatched, w.Start, w.End, w.FullContent, w.OutputID = c.Watch.End != "", c.Watch.Start, c.Watch.End, c.Watch.Full, math.MaxUint32
+	if w.IsWatched {
+		w.OutputID = c.Watch.Output
+	}
 
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

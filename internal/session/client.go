@@ -49,6 +49,7 @@ type client struct {
 	log     log
 	dump    dump
 	pyTrace *pyTrace
+	watch   *watchDump
 	check   *check // nil: no leak check
 	ev      event.Event
 
@@ -91,6 +92,7 @@ func newClient(s *session, proc *process, pid uint64, ring *wire.Ring) *client {
 	c.pyTrace = newPyTrace(&c.dump, s.offset)
 	c.dump.closing = c.pyTrace.close
 	c.ledger, c.labels = ledger.New(c.row), labels.New()
+	c.watch = newWatchDump(c)
 	c.configure(s.cfg)
 	if s.cfg.Checks() {
 		c.check = newCheck(c)
@@ -191,7 +193,7 @@ func (c *client) turn() (status wire.Status, moved bool) {
 			break
 		}
 		moved = true
-		if !c.kernels.arrive(rec) && !c.pending.add(rec) {
+		if !c.kernels.arrive(rec) && !c.watch.arrive(rec) && !c.pending.add(rec) {
 			c.damaged++
 			c.overwritten()
 		}
@@ -391,6 +393,7 @@ func (c *client) finish() {
 	if err := c.session.budget.give(c.ring); err != nil {
 		c.log.Logf(config.Error, "unmap the ring: %v", err)
 	}
+	c.watch.close()
 	c.ring, c.reader = nil, nil
 	c.pyTrace.flush(true)
 	c.dump.finish(&c.report)

@@ -367,6 +367,9 @@ func (s *session) wireConfig(cfg *config.Config) wire.Config {
 	if cfg.PyStack {
 		w.Py_stack_depth = uint32(cfg.PyStackDepth)
 	}
+	w.Watch_output = cfg.Watch.Output
+	copy(w.Watch_start[:config.MostWatchName], cfg.Watch.Start)
+	copy(w.Watch_end[:config.MostWatchName], cfg.Watch.End)
 	return w
 }
 

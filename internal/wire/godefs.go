@@ -51,6 +51,10 @@ const (
 	TypeSnapshot = C.MS_SNAPSHOT
 	TypeOOM      = C.MS_OOM
 
+	TypeWatchBegin = C.MS_WATCH_BEGIN
+	TypeWatchData  = C.MS_WATCH_DATA
+	TypeWatchEnd   = C.MS_WATCH_END
+
 	TypeLabelPush    = C.MS_LABEL_PUSH
 	TypeLabelPop     = C.MS_LABEL_POP
 	TypeLabelAddress = C.MS_LABEL_ADDRESS
@@ -83,6 +87,11 @@ const (
 
 // StreamNone is the stream of a task of a card that does not say.
 const StreamNone = C.MS_STREAM_NONE
+
+const (
+	WatchChunk = C.MS_WATCH_CHUNK
+	WatchName  = C.MS_WATCH_NAME
+)
 
 const (
 	AccessUnknown = C.MS_ACCESS_UNKNOWN
@@ -182,6 +191,7 @@ type (
 	Snapshot     C.struct_ms_snapshot
 	OOM          C.struct_ms_oom
 	Access       C.struct_ms_access
+	WatchData    C.struct_ms_watch_data
 	Stack        C.struct_ms_stack
 	Code         C.struct_ms_code
 	Loaded       C.struct_ms_loaded

@@ -22,6 +22,7 @@ func TestLayout(t *testing.T) {
 		"ms_stack":         reflect.TypeFor[Stack](),
 		"ms_code":          reflect.TypeFor[Code](),
 		"ms_loaded":        reflect.TypeFor[Loaded](),
+		"ms_watch_data":    reflect.TypeFor[WatchData](),
 		"ms_access":        reflect.TypeFor[Access](),
 		"ms_acl_alloc":     reflect.TypeFor[ACLAlloc](),
 		"ms_map":           reflect.TypeFor[Map](),

@@ -50,6 +50,16 @@ func (r Record) OOM() *OOM { return (*OOM)(r.p) }
 // Access is the record as an access. Only for TypeAtenAccess.
 func (r Record) Access() *Access { return (*Access)(r.p) }
 
+// WatchData is what a watched tensor's record of TypeWatchData has of it, a view into the ring. ok is false for a damaged record.
+func (r Record) WatchData() (b []byte, ok bool) {
+	d := (*WatchData)(r.p)
+	length, begin := uint64(d.Length), uint64(unsafe.Sizeof(*d))
+	if length > r.Size()-begin {
+		return nil, false
+	}
+	return unsafe.Slice((*byte)(unsafe.Add(r.p, begin)), length), true
+}
+
 // Stack is the record as a stack. Only for TypeStack.
 func (r Record) Stack() *Stack { return (*Stack)(r.p) }
 
@@ -176,6 +186,8 @@ func leastSize(typ uint16) uint64 {
 		return uint64(unsafe.Sizeof(Code{}))
 	case TypeModule:
 		return uint64(unsafe.Sizeof(Loaded{}))
+	case TypeWatchData:
+		return uint64(unsafe.Sizeof(WatchData{}))
 	case TypeAtenAccess, TypeAtbAccess:
 		return uint64(unsafe.Sizeof(Access{}))
 	case TypeACLAlloc:
@@ -194,7 +206,7 @@ func hasText(typ uint16) bool {
 	switch typ {
 	case TypeMark, TypeRangeStart, TypeRangeEnd, TypeACLInit, TypeACLFini, TypeStartTrace, TypeStopTrace, TypeStep, TypeLog,
 		TypeKernelName, TypeKernelNotice, TypeKernelClosed, TypeLabelPush, TypeLabelPop, TypeLabelAddress, TypePyName, TypePyStop, TypePyBegin, TypePyEnd,
-		TypeAtenStart, TypeAtenEnd, TypeAtbStart, TypeAtbEnd, TypeAtbKernelStart, TypeAtbKernelEnd:
+		TypeAtenStart, TypeAtenEnd, TypeAtbStart, TypeAtbEnd, TypeAtbKernelStart, TypeAtbKernelEnd, TypeWatchBegin, TypeWatchEnd:
 		return true
 	}
 	return false

@@ -121,6 +121,9 @@ func (r *Ring) Shut() {
 	r.wake()
 }
 
+// EndWatch makes the process dump no tensors any more.
+func (r *Ring) EndWatch() { atomic.StoreUint32(&r.Header().Unwatched, 1) }
+
 // wake wakes every producer that waits for space.
 func (r *Ring) wake() {
 	h := r.Header()

@@ -46,6 +46,10 @@ const (
 	TypeSnapshot = 0x32
 	TypeOOM      = 0x33
 
+	TypeWatchBegin = 0x3c
+	TypeWatchData  = 0x3d
+	TypeWatchEnd   = 0x3e
+
 	TypeLabelPush    = 0x46
 	TypeLabelPop     = 0x47
 	TypeLabelAddress = 0x48
@@ -77,6 +81,11 @@ const (
 )
 
 const StreamNone = 0xffffffff
+
+const (
+	WatchChunk = 0x8000
+	WatchName  = 0x100
+)
 
 const (
 	AccessUnknown = 0x0
@@ -184,7 +193,8 @@ type (
 		Ns        uint64
 		Skipped   uint64
 		Settled   int64
-		Pad4      [32]uint8
+		Unwatched uint32
+		Pad4      [28]uint8
 	}
 	Head struct {
 		Mark   uint64
@@ -258,6 +268,11 @@ type (
 		Kind   uint32
 		Length uint32
 	}
+	WatchData struct {
+		H        Head
+		Length   uint32
+		Reserved uint32
+	}
 	Stack struct {
 		H         Head
 		C_frames  uint16
@@ -310,7 +325,9 @@ type (
 		C_stack_depth  uint32
 		Py_stack_depth uint32
 		Analysis       uint32
-		Reserved       uint32
+		Watch_output   uint32
+		Watch_start    [256]uint8
+		Watch_end      [256]uint8
 	}
 	Welcome struct {
 		Magic    uint32

@@ -40,6 +40,7 @@ enum ms_interest {
     MS_KERNEL, /* kernels: wanted by the `events` and `level` options; MS_SHADOW while paused, for what must be known later */
     MS_OP,          /* operators: wanted by the `events` and `level` options */
     MS_ACCESSES,    /* tensors that operators and kernels touch: wanted by the `events` option */
+    MS_WATCH,       /* tensors around operators and kernels: wanted by the `watch` option */
     MS_CANN_HEAP,   /* what AscendCL hands out: wanted by `mssanitizer --check-cann-heap=yes` */
     MS_DEVICE_HEAP, /* what the driver maps: wanted by `mssanitizer --check-device-heap=yes` */
     MS_INTERESTS,
@@ -77,6 +78,23 @@ MS_EXPORT void ms_python_wanted(void);
 /* Marks that mean something else (abi.md 3.7, 3.8): what follows "memscope-aten-"; a whole "sanitizer-op: ..." message. */
 MS_EXPORT void ms_aten_mark(const char *message);
 MS_EXPORT void ms_sanitizer_mark(const char *message, void *stream);
+
+/*
+ * Watching (watch.c): an operator or kernel begins or ends; `id` is "<card>_<thread or process>/<name>" (contract 4). `outputs` are
+ * what it has written, for the one with which watching begins. Outside of ms_enter and ms_leave.
+ */
+struct ms_extent {
+    uint64_t addr;
+    uint64_t size; /* bytes */
+};
+enum { MS_OUTPUTS_MOST = 64 };
+MS_EXPORT bool ms_watching(void); /* whether it is worth while to call these two */
+MS_EXPORT void ms_watch_begin(const char *id);
+MS_EXPORT void ms_watch_end(const char *id, const struct ms_extent *outputs, size_t count);
+
+/* The same for operators of PyTorch, on this thread, and what they have written. */
+MS_EXPORT void ms_watch_aten(const char *name, bool end);
+MS_EXPORT void ms_watch_written(uint64_t addr, uint64_t size);
 
 /* Around calls of our own into the Ascend stack: the hooks they reach pass through. Nests. */
 MS_EXPORT void ms_suppress_begin(void);

@@ -24,18 +24,24 @@ static int put_op(enum ms_type type, const char *name)
 
 MS_EXPORT int ms_aten_begin(const char *name)
 {
-    return put_op(MS_ATEN_START, name);
+    int result = put_op(MS_ATEN_START, name);
+    ms_watch_aten(name, false);
+    return result;
 }
 
 MS_EXPORT int ms_aten_end(const char *name)
 {
-    return put_op(MS_ATEN_END, name);
+    int result = put_op(MS_ATEN_END, name);
+    ms_watch_aten(name, true);
+    return result;
 }
 
 MS_EXPORT int ms_aten_access(const char *text, uint64_t address, uint64_t size, int kind)
 {
     if (address == 0)
         return 0;
+    if (kind == MS_ACCESS_WRITE)
+        ms_watch_written(address, size);
     if (ms_enter(MS_TRACE) == MS_SKIP)
         return life_state() == LIFE_READY ? 0 : -1;
     int saved = errno;

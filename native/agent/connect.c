@@ -167,7 +167,7 @@ static bool map_ring(int memory, uint64_t size)
 }
 
 /* abi.md 1.2: memory needs both bits of `events` to be shown and either to be followed while paused. */
-static void set_modes(uint32_t events, uint32_t level, uint32_t analysis)
+static void set_modes(uint32_t events, uint32_t level, uint32_t analysis, bool watch)
 {
     const uint32_t both = 1 | 2, launch = 4, access = 8, op = 1, kernel = 2;
     const bool check = analysis & (MS_CHECK_DEVICE_HEAP | MS_CHECK_CANN_HEAP);
@@ -179,6 +179,8 @@ static void set_modes(uint32_t events, uint32_t level, uint32_t analysis)
     agent.mode[MS_OP][0] = MS_SKIP;
     agent.mode[MS_ACCESSES][1] = (events & access) && !check ? MS_NORMAL : MS_SKIP;
     agent.mode[MS_ACCESSES][0] = MS_SKIP;
+    agent.mode[MS_WATCH][1] = watch && !check ? MS_NORMAL : MS_SKIP;
+    agent.mode[MS_WATCH][0] = MS_SKIP;
     bool kernels = (events & launch) && (level & kernel);
     agent.mode[MS_KERNEL][1] = kernels ? MS_NORMAL : MS_SKIP;
     agent.mode[MS_KERNEL][0] = kernels ? MS_SHADOW : MS_SKIP;
@@ -226,7 +228,7 @@ bool connect_collector(void)
 void take_options(const struct ms_config *config, const char *options, size_t length)
 {
     agent.config = *config;
-    set_modes(config->events, config->level, config->analysis);
+    set_modes(config->events, config->level, config->analysis, config->watch_end[0] != 0);
     if (options != agent.options) {
         agent.options_length = (uint32_t)length;
         memcpy(agent.options, options, length);

@@ -18,6 +18,7 @@ MS_EXPORT int ms_options(struct ms_options *options)
     options->level = agent.config.level;
     options->analysis = agent.config.analysis;
     options->cpu = agent.config.cpu;
+    options->watching = agent.config.watch_end[0] != 0;
     options->tracing = __atomic_load_n(&agent.ring->tracing, __ATOMIC_ACQUIRE) != 0;
     ms_leave();
     return 0;

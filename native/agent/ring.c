@@ -128,6 +128,11 @@ static bool has_stack(enum ms_type type)
     case MS_ATEN_START:
     case MS_ATEN_END:
     case MS_ATEN_ACCESS:
+    case MS_ATB_START:
+    case MS_ATB_END:
+    case MS_ATB_ACCESS:
+    case MS_ATB_KERNEL_START:
+    case MS_ATB_KERNEL_END:
         return true;
     default:
         return false;

@@ -99,7 +99,8 @@ struct ms_options {
     uint32_t analysis; /* leaks 1, decompose 2, inefficient 4, oom 8, host-leaks 16 */
     uint8_t cpu;       /* host memory wanted */
     uint8_t tracing;
-    uint16_t reserved;
+    uint8_t watching; /* tensors are dumped around operators: --watch */
+    uint8_t reserved;
 };
 int ms_options(struct ms_options *options);
 
@@ -125,6 +126,14 @@ int ms_py_end(const char *name);
 int ms_aten_begin(const char *name);
 int ms_aten_end(const char *name);
 int ms_aten_access(const char *text, uint64_t address, uint64_t size, int kind);
+
+/*
+ * Under --watch: `bytes` of device memory at `address` are dumped around each operator, `times` times, -1 without end, until ms_unwatch. `name`
+ * has up to 64 bytes and is cut. Both return 0, or -1: nothing is watched in this process, or there is no room for one more (256), or, of
+ * ms_unwatch, it is not watched.
+ */
+int ms_watch(uint64_t address, uint64_t bytes, const char *name, int times);
+int ms_unwatch(uint64_t address, uint64_t bytes);
 
 /* Host memory of the program's own: a block that lives, and its end. For --device=cpu. Both return 0, or -1 as ms_start. */
 int ms_host_alloc(uint64_t address, uint64_t bytes);

@@ -55,7 +55,8 @@ struct ms_ring {
     uint64_t skipped;    /* events that were not recorded because the collector was gone */
     int64_t
         settled; /* between MS_KERNEL_CLOCK and MS_KERNEL_CLOSED: what cards had to say of the time before is published */
-    uint8_t pad4[32];
+    uint32_t unwatched; /* set by the collector: no tensor is to be dumped any more */
+    uint8_t pad4[28];
 };
 
 /* ------------------------------------------------------------------ records */
@@ -94,6 +95,11 @@ enum ms_type {
 
     MS_SNAPSHOT = 50, /* struct ms_snapshot */
     MS_OOM = 51,      /* struct ms_oom: the driver had no memory left */
+
+    /* A watched tensor's bytes; records of one dump have nothing of another between them. */
+    MS_WATCH_BEGIN = 60, /* struct ms_text, value = bytes of the tensor, text = what the dump is of (contract 4) */
+    MS_WATCH_DATA = 61,  /* struct ms_watch_data: the next bytes */
+    MS_WATCH_END = 62,   /* struct ms_text, value = 0, or what aclrtMemcpy returned */
 
     MS_LABEL_PUSH = 70,    /* struct ms_text, value = level: what this thread allocates from here on is labelled so */
     MS_LABEL_POP = 71,     /* the same text and value: takes the newest equal one back */
@@ -247,6 +253,14 @@ struct ms_access {
     uint32_t length; /* bytes of text that follow this struct, no terminator */
 };
 
+enum { MS_WATCH_CHUNK = 32768 }; /* most bytes of one ms_watch_data */
+
+struct ms_watch_data {
+    struct ms_head h;
+    uint32_t length; /* bytes that follow this struct */
+    uint32_t reserved;
+};
+
 /*
  * A stack. Frames follow, innermost first, without those of our own: `c_frames` words of 64 bits, a return address | number of
  * an ms_loaded << 48 (0: generated code); then `py_frames` pairs of 32 bits, the number of an ms_code and a line. The same
@@ -359,6 +373,8 @@ enum ms_answer {
 /* What mssanitizer checks; bits beside those of the analyses. */
 enum ms_check { MS_CHECK_DEVICE_HEAP = 32, MS_CHECK_CANN_HEAP = 64 };
 
+enum { MS_WATCH_NAME = 256 }; /* with its end */
+
 /* What the target has to know of the user's options; bit values of contract.md 1.6. */
 struct ms_config {
     uint32_t events;    /* collected: alloc 1, free 2, launch 4, access 8 */
@@ -370,8 +386,11 @@ struct ms_config {
     uint8_t launched; /* a launcher watches over the run and speaks to the user for us */
     uint32_t c_stack_depth;
     uint32_t py_stack_depth;
-    uint32_t analysis; /* leaks 1, decompose 2, inefficient 4, oom 8, host-leaks 16; enum ms_check */
-    uint32_t reserved;
+    uint32_t analysis;     /* leaks 1, decompose 2, inefficient 4, oom 8, host-leaks 16; enum ms_check */
+    uint32_t watch_output; /* which output of `watch_start`; the largest number: all of them */
+    /* Watching (contract 1.7), when watch_end is not empty; both end with a NUL byte. */
+    uint8_t watch_start[MS_WATCH_NAME];
+    uint8_t watch_end[MS_WATCH_NAME];
 };
 
 struct ms_welcome {

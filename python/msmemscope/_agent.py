@@ -36,6 +36,8 @@ _FUNCTIONS = {
     "ms_aten_begin": (_int, [_text]),
     "ms_aten_end": (_int, [_text]),
     "ms_aten_access": (_int, [_text, _u64, _u64, _int]),
+    "ms_watch": (_int, [_u64, _u64, _text, _int]),
+    "ms_unwatch": (_int, [_u64, _u64]),
     "ms_host_alloc": (_int, [_u64, _u64]),
     "ms_host_free": (_int, [_u64]),
     "ms_note": (_int, [_int, _text]),
@@ -51,7 +53,8 @@ class Options(ctypes.Structure):
         ("analysis", ctypes.c_uint32),
         ("cpu", ctypes.c_uint8),
         ("tracing", ctypes.c_uint8),
-        ("reserved", ctypes.c_uint16),
+        ("watching", ctypes.c_uint8),
+        ("reserved", ctypes.c_uint8),
     ]
 
 

@@ -58,7 +58,9 @@ def _switch(options):
         return
     from . import aten_collection, cpu_tensor_collection, optimizer_step_hook
 
-    launches = options.level & _agent.LEVEL_OP and options.events & (_agent.LAUNCH | _agent.ACCESS)
-    aten_collection.switch(options.events if launches else 0)
+    events = options.events & (_agent.LAUNCH | _agent.ACCESS)
+    if options.watching:  # around operators, what they write
+        events = _agent.LAUNCH | _agent.ACCESS
+    aten_collection.switch(events if options.level & _agent.LEVEL_OP else 0)
     optimizer_step_hook.switch(decompose)
     cpu_tensor_collection.switch(bool(options.cpu))

@@ -1,7 +1,5 @@
 """watcher: device memory whose contents are noted before and after each operator (contract 4, abi.md 6.5)."""
 
-import ctypes
-
 from . import _agent
 
 NAME_MAX = 64  # bytes
@@ -34,14 +32,14 @@ class Watcher:
         dump_nums = kwargs.get("dump_nums", -1)
         if not _is_int(dump_nums) or not -1 <= dump_nums < 1 << 31:
             raise TypeError(f"dump_nums must be a number from -1, not {dump_nums!r}")
-        _function("ms_watch", [ctypes.c_uint64, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_int])(
-            address, length, encoded, dump_nums
-        )
+        if _agent.need().ms_watch(address, length, encoded, dump_nums) != 0:
+            raise RuntimeError("nothing is watched in this process (--watch), or 256 tensors are already")
 
     def remove(self, *args, **kwargs):
         """remove(tensor) or remove(address, *, length): ends watch(). Errors are those of watch()."""
         address, length = self._block("remove", args, kwargs, ("length",))
-        _function("ms_unwatch", [ctypes.c_uint64, ctypes.c_uint64])(address, length)
+        if _agent.need().ms_unwatch(address, length) != 0:
+            raise RuntimeError("this tensor is not watched")
 
     @staticmethod
     def _block(function, args, kwargs, accepted):
@@ -74,14 +72,6 @@ def _extent(tensor):
 
 def _is_int(value):
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _function(name, arguments):
-    function = getattr(_agent.need(), name, None)
-    if function is None:
-        raise RuntimeError("this version of msmemscope does not watch memory yet")
-    function.argtypes, function.restype = arguments, ctypes.c_int
-    return function
 
 
 watcher = Watcher()

@@ -452,6 +452,40 @@ msmemscope.stop()
 
 
 class Watch(Case):
+    def test_dumps(self):
+        """What an operator writes is watched from its end to that of another, and what the program registers."""
+        self.run_script(
+            """
+            a = torch.empty(16, device="npu:0")
+            b = a + a
+            msmemscope.watcher.watch(a, name="mine", dump_nums=2)
+            c = a + a
+            b.add_(a)
+            msmemscope.watcher.remove(a)
+            c = a + a
+            """,
+            launcher="--watch=torch._ops.aten.add.Tensor,torch._ops.aten.add_.Tensor",
+        )
+        (path,) = glob.glob(
+            os.path.join(self.directory, "memscopeDumpResults", "watch_dump", "watch_dump_data_check_sum_0_*.csv")
+        )
+        with open(path, encoding="utf-8") as file:
+            lines = [re.sub(r"^0_\d+/torch._ops.aten.", "", line.split(",")[0]) for line in file][1:]
+        window = "torch._ops.aten.add.Tensor_0"
+        self.assertEqual(
+            lines,
+            [
+                f"add.Tensor_1-{window}_after.bin",
+                f"add.Tensor_2-{window}_before.bin",
+                "add.Tensor_2-mine_0_before.bin",
+                f"add.Tensor_2-{window}_after.bin",
+                "add.Tensor_2-mine_0_after.bin",
+                f"add_.Tensor_1-{window}_before.bin",
+                f"add_.Tensor_1-{window}_after.bin",
+                f"add.Tensor_2-{window}_after.bin",  # the second window, of which it is the first dump
+            ],
+        )
+
     def test_errors(self):
         run = self.run_script(
             """

@@ -38,7 +38,7 @@ func TestBadInput(t *testing.T) {
 		{"--format=xml PROG", "format xml csv"},
 		{"--log-level=loud PROG", "log-level loud debug"},
 		{"--level=2 PROG", "level 2"},
-		{"--watch=a,b PROG", "watch"},
+		{"--watch=a, PROG", "watch"},
 		{"--pid=one", "pid"},
 		{"--pid=1 PROG", "pid"},
 		{"--command=stop", "command pid"},

@@ -17,6 +17,9 @@ enum { ATB_TEXT_BYTES = 255 }; /* of a name or a path, with its end; longer ones
  */
 void atb_get_text(void *get, void (*destroy)(void *), const void *object, char *out, size_t size);
 
+/* The tensors of a list, of which there are `size`; NULL when it cannot be one. */
+const struct atb_tensor *atb_all(const struct atb_tensors *tensors);
+
 /*
  * tensors.c, between ms_enter and ms_leave: a record for each tensor that has memory on a card. `name` is that of the operator
  * or kernel.

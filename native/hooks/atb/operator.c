@@ -89,6 +89,32 @@ static void put(enum ms_type type, struct operation *operation, const void *runn
     }
 }
 
+/* The tensors that an operator has written, for whoever watches it. */
+static size_t outputs_of(const struct atb_tensors *tensors, struct ms_extent *outputs)
+{
+    const struct atb_tensor *all = atb_all(tensors);
+    size_t count = 0;
+    for (size_t i = 0; all && i < tensors->size && count < MS_OUTPUTS_MOST; i++)
+        if (all[i].device_data)
+            outputs[count++] = (struct ms_extent){(uint64_t)(uintptr_t)all[i].device_data, all[i].data_size};
+    return count;
+}
+
+static void watch(struct operation *operation, const void *runner, const struct atb_variant_pack *pack, bool end)
+{
+    if (!ms_watching() || ms_enter(MS_WATCH) == MS_SKIP)
+        return;
+    bool known = know(operation, runner);
+    ms_leave();
+    if (!known)
+        return;
+    struct ms_extent outputs[MS_OUTPUTS_MOST];
+    if (end)
+        ms_watch_end(operation->path, outputs, outputs_of(&pack->out, outputs));
+    else
+        ms_watch_begin(operation->path);
+}
+
 /* atb::Runner::Execute(atb::RunnerVariantPack &) */
 MS_EXPORT int32_t atb_runner_execute(void *runner, struct atb_variant_pack *pack)
     CXX_NAME("_ZN3atb6Runner7ExecuteERNS_17RunnerVariantPackE");
@@ -103,10 +129,12 @@ MS_EXPORT int32_t atb_runner_execute(void *runner, struct atb_variant_pack *pack
     operation.known = false;
     int saved = errno;
     put(MS_ATB_START, &operation, runner, pack);
+    watch(&operation, runner, pack, false);
     errno = saved;
     int32_t result = real(runner, pack);
     saved = errno;
     put(MS_ATB_END, &operation, runner, pack);
+    watch(&operation, runner, pack, true);
     errno = saved;
     return result;
 }

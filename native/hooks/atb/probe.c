@@ -86,6 +86,17 @@ static struct mki_tensors *tensors_of(void *parameters, int which)
     return found[which] ? found[which](parameters) : NULL;
 }
 
+static size_t outputs_of(void *parameters, struct ms_extent *outputs)
+{
+    const struct mki_tensors *tensors = tensors_of(parameters, 1);
+    size_t count = 0;
+    for (size_t i = 0; tensors && tensors->size <= MKI_INLINE && i < tensors->size; i++)
+        if (tensors->inside[i].data)
+            outputs[count++] =
+                (struct ms_extent){(uint64_t)(uintptr_t)tensors->inside[i].data, tensors->inside[i].data_size};
+    return count;
+}
+
 /* `path` is "<directory of the operator>/<node>_<kernel>/before", or /after; anything else is none of ours. */
 static void put_kernel(const char *path, void *parameters)
 {
@@ -103,6 +114,15 @@ static void put_kernel(const char *path, void *parameters)
     }
     if (mode != MS_SKIP)
         ms_leave();
+    if (mode == MS_NORMAL && ms_watching()) {
+        struct ms_extent outputs[MS_OUTPUTS_MOST];
+        char id[1024];
+        snprintf(id, sizeof id, "%.*s", (int)(side - path < 1024 ? side - path : 1023), path);
+        if (side[1] == 'b')
+            ms_watch_begin(id);
+        else
+            ms_watch_end(id, outputs, outputs_of(parameters, outputs));
+    }
     if (mode == MS_NORMAL && ms_enter(MS_ACCESSES) != MS_SKIP) {
         uint16_t device = ms_current_device();
         mki_put_tensors(tensors_of(parameters, 0), MS_ACCESS_UNKNOWN, device, name);

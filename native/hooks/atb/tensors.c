@@ -74,12 +74,17 @@ static size_t describe(char *attr, const char *dtype_prefix, const char *dtype, 
     return length;
 }
 
+const struct atb_tensor *atb_all(const struct atb_tensors *tensors)
+{
+    if (tensors->size > tensors->capacity)
+        return NULL;
+    return tensors->capacity > ATB_INLINE ? tensors->heap : tensors->inside;
+}
+
 void atb_put_tensors(const struct atb_tensors *tensors, enum ms_access_kind kind, uint16_t device, const char *name)
 {
-    const struct atb_tensor *all = tensors->capacity > ATB_INLINE ? tensors->heap : tensors->inside;
-    if (!all || tensors->size > tensors->capacity)
-        return;
-    for (size_t i = 0; i < tensors->size; i++) {
+    const struct atb_tensor *all = atb_all(tensors);
+    for (size_t i = 0; all && i < tensors->size; i++) {
         const struct atb_tensor *t = &all[i];
         if (!t->device_data)
             continue;

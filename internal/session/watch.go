@@ -1,0 +1,207 @@
+package session
+
+import (
+	"crypto/sha256"
+	"encoding/csv"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"memscope/internal/config"
+	"memscope/internal/output"
+	"memscope/internal/wire"
+)
+
+// EnvWatchBytes bounds what the tensors of one process may take on disk, bytes.
+const EnvWatchBytes = "MSMEMSCOPE_WATCH_BYTES"
+
+// DefaultWatchBytes is the bound without EnvWatchBytes.
+const DefaultWatchBytes = 16 << 30
+
+// watchDump writes what a process dumps of watched tensors (contract 4): a checksum of each, or its contents. The first error ends it, as does
+// the bound on what it may take.
+type watchDump struct {
+	session *session
+	cfg     *config.Config
+	log     *log
+	pid     uint64
+	ring    *wire.Ring
+
+	dir     *output.Watch
+	sums    map[int32]*os.File // by device
+	room    int64              // bytes that may still be written
+	over    bool
+	failing bool // a tensor could not be read, which has been said
+
+	label string // of the dump in hand, empty: none
+	name  string // of its file
+	file  *os.File
+	hash  hash.Hash
+	left  uint64 // bytes that it still lacks
+}
+
+func newWatchDump(c *client) *watchDump {
+	w := &watchDump{session: c.session, cfg: &c.cfg, log: &c.log, pid: c.pid, ring: c.ring, room: DefaultWatchBytes}
+	if n, err := strconv.ParseInt(os.Getenv(EnvWatchBytes), 10, 64); err == nil && n >= 0 {
+		w.room = n
+	}
+	return w
+}
+
+// arrive takes a record if it is of a watched tensor. They come whole, one after the other: in the ring there is nothing of another
+// tensor between the records of one.
+func (w *watchDump) arrive(rec wire.Record) bool {
+	switch rec.Type() {
+	case wire.TypeWatchBegin:
+		w.begin(rec)
+	case wire.TypeWatchData:
+		if b, ok := rec.WatchData(); ok && w.label != "" && uint64(len(b)) <= w.left {
+			w.left -= uint64(len(b))
+			w.write(b)
+		}
+	case wire.TypeWatchEnd:
+		w.end(rec)
+	default:
+		return false
+	}
+	return true
+}
+
+func (w *watchDump) begin(rec wire.Record) {
+	w.drop() // its thread has died amid it
+	if w.over || !rec.Plausible() || w.cfg.Watch.End == "" {
+		return
+	}
+	w.left = rec.Text().Value
+	label := string(rec.TextBytes())
+	takes := int64(len(label)) + 18 // a row
+	if w.cfg.Watch.Full {
+		takes = int64(min(w.left, 1<<62))
+	}
+	if takes > w.room {
+		w.stop(fmt.Sprintf("the dumps of watched tensors have reached the bound on what they take on disk (%s)", EnvWatchBytes))
+		return
+	}
+	w.room -= takes
+	if err := w.open(label); err != nil {
+		w.stop(fmt.Sprintf("watched tensors cannot be written: %v", err))
+		return
+	}
+	w.label = label
+}
+
+func (w *watchDump) open(label string) (err error) {
+	if w.dir == nil {
+		if w.dir, err = output.OpenWatch(w.cfg.OutputPath, w.session.talk.line); err != nil {
+			return err
+		}
+	}
+	if w.cfg.Watch.Full {
+		w.name = contentName(label)
+		w.file, err = w.dir.CreateContent(w.name)
+		return err
+	}
+	w.hash = sha256.New()
+	return nil
+}
+
+// contentName is the file for a dump: the first separator is _, others are points (contract 9-51). A name that is too long for a file system is cut,
+// and gets a checksum of the whole.
+func contentName(label string) string {
+	const most, kept, end = 255, 160, 64
+	name := strings.ReplaceAll(strings.Replace(label, "/", "_", 1), "/", ".")
+	if len(name) > most {
+		sum := sha256.Sum256([]byte(name))
+		name = strings.ToValidUTF8(name[:kept]+"~"+hex.EncodeToString(sum[:8])+"~"+name[len(name)-end:], "")
+	}
+	return name
+}
+
+func (w *watchDump) write(b []byte) {
+	if w.file == nil {
+		w.hash.Write(b)
+	} else if _, err := w.file.Write(b); err != nil {
+		w.drop()
+		w.stop(fmt.Sprintf("watched tensors cannot be written: %v", err))
+	}
+}
+
+func (w *watchDump) end(rec wire.Record) {
+	if w.label == "" {
+		return
+	}
+	if code := rec.Text().Value; code != 0 || w.left > 0 {
+		if w.log.Logf(config.Warning, "%s could not be read from the card: error %d of aclrtMemcpy", w.label, code); !w.failing {
+			w.failing = true
+			w.session.talk.line(fmt.Sprintf("[msmemscope] Warn: process %d: a watched tensor could not be read from the card: error %d of aclrtMemcpy, %s.",
+				w.pid, code, w.label))
+		}
+		w.drop()
+		return
+	}
+	label := w.label
+	w.label = ""
+	var err error
+	if w.file != nil {
+		err, w.file = w.file.Close(), nil
+	} else {
+		err = w.sum(int32(rec.Head().Device), label)
+	}
+	if err != nil {
+		w.stop(fmt.Sprintf("watched tensors cannot be written: %v", err))
+	}
+}
+
+// sum writes the row of a checksum: the first 16 digits of the SHA-256 (contract 9-61).
+func (w *watchDump) sum(device int32, label string) error {
+	f := w.sums[device]
+	var text strings.Builder
+	table := csv.NewWriter(&text)
+	if f == nil {
+		var err error
+		if f, err = w.dir.CreateSums(device); err != nil {
+			return err
+		}
+		if w.sums == nil {
+			w.sums = map[int32]*os.File{}
+		}
+		w.sums[device] = f
+		w.session.talk.line("[msmemscope] Info: create file " + f.Name() + ".")
+		_ = table.Write([]string{"Tensor info", "Check data sum"})
+	}
+	_ = table.Write([]string{label, hex.EncodeToString(w.hash.Sum(nil)[:8])}) // to memory
+	table.Flush()
+	_, err := io.WriteString(f, text.String())
+	return err
+}
+
+// drop forgets the dump in hand and what there is of its file.
+func (w *watchDump) drop() {
+	if w.label = ""; w.file != nil {
+		w.file.Close()
+		_ = w.dir.Remove(w.name)
+		w.file = nil
+	}
+}
+
+// stop ends the dumps of this process, and says so.
+func (w *watchDump) stop(why string) {
+	w.over = true
+	w.ring.EndWatch()
+	w.log.Logf(config.Error, "%s; no more are dumped", why)
+	w.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d: %s; no more are dumped.", w.pid, why))
+}
+
+func (w *watchDump) close() {
+	w.drop()
+	for _, f := range w.sums {
+		f.Close()
+	}
+	if w.dir != nil {
+		_ = w.dir.Close()
+	}
+}
