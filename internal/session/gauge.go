@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"memscope/internal/config"
@@ -20,11 +21,14 @@ import (
 const (
 	// gaugePause is the least time between two questions (abi 2.7): the management interface takes milliseconds for an answer.
 	gaugePause = time.Millisecond
-	// gaugePatience is how long an event waits for numbers of its own, and a tenth of the time between two that do.
+	// gaugePatience is how long an event waits for numbers of its own.
 	gaugePatience = 5 * time.Millisecond
 	// gaugeStart is how long the first one does.
 	gaugeStart = 200 * time.Millisecond
 )
+
+// gaugeRare is the time since the event before from which on one waits, ns.
+const gaugeRare = int64(50 * time.Millisecond)
 
 // gaugeLag is how much later than an event its numbers may have been read, ns; after that they are of another moment.
 const gaugeLag = int64(100 * time.Millisecond)
@@ -39,72 +43,76 @@ type card struct {
 	at          int64            // when the driver was asked, CLOCK_MONOTONIC ns
 }
 
-// gauge knows how full the cards are: it keeps a process that asks DCMI. One serves all clients.
+// gauge knows how full the cards are: it keeps a process that asks DCMI. One serves all clients. Most calls are for an event among
+// many, or where nobody answers, so they take no lock.
 type gauge struct {
-	start sync.Once
-	ask   chan struct{}
-
-	mu     sync.Mutex
-	cards  map[int32]card
-	waited time.Time     // when somebody waited last
-	next   chan struct{} // closed with the next answer, or when there will be none
-	why    string        // there is none
+	start  sync.Once
+	ask    chan struct{}
+	now    atomic.Pointer[answer]
+	looked atomic.Int64 // moment of the newest event that asked
 }
 
-func newGauge() *gauge { return &gauge{next: make(chan struct{}), ask: make(chan struct{}, 1)} }
+// answer is what the process said last, or why there will be none.
+type answer struct {
+	cards map[int32]card
+	at    int64 // when the driver was asked, CLOCK_MONOTONIC ns
+	why   string
+	next  chan struct{} // closed when there is another one
+}
+
+func newGauge() *gauge {
+	g := &gauge{ask: make(chan struct{}, 1)}
+	g.now.Store(&answer{next: make(chan struct{})})
+	return g
+}
 
 // look answers the numbers of a card, if possible such that were read after a moment (CLOCK_MONOTONIC ns). It waits a little for
 // them where events are rare. Where they are not, the numbers are those that were asked for by an event before.
-func (g *gauge) look(device int32, moment int64) (c card, ok bool) {
+func (g *gauge) look(device int32, moment int64) (card, bool) {
 	patience := gaugePatience
 	g.start.Do(func() {
 		patience = gaugeStart
 		go g.run()
 	})
-	select {
-	case g.ask <- struct{}{}:
-	default:
-	}
-	timeout := time.After(patience)
-	for {
-		g.mu.Lock()
-		c, ok = g.cards[device]
-		next, wait := g.next, g.why == "" && c.at < moment && (patience == gaugeStart || time.Since(g.waited) > 10*gaugePatience)
-		if !wait && c.at >= moment {
-			g.waited = time.Now()
-		}
-		g.mu.Unlock()
-		if !wait {
-			return c, ok
-		}
+	r := g.now.Load()
+	if r.why == "" && r.at < moment {
 		select {
-		case <-next:
-		case <-timeout:
-			g.mu.Lock()
-			g.waited = time.Now()
-			g.mu.Unlock()
-			return c, ok
+		case g.ask <- struct{}{}:
+		default:
+		}
+		if patience == gaugeStart || moment-g.looked.Load() > gaugeRare {
+			r = g.wait(r, moment, patience)
 		}
 	}
+	g.looked.Store(moment)
+	c, ok := r.cards[device]
+	return c, ok
 }
 
-// answered takes a new set of numbers, or the reason why there will be no more.
-func (g *gauge) answered(cards map[int32]card, why string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.cards, g.why = cards, why
-	close(g.next)
-	g.next = make(chan struct{})
+// wait lets the next answers come until there is one of after the moment, or patience ends.
+func (g *gauge) wait(r *answer, moment int64, patience time.Duration) *answer {
+	timeout := time.After(patience)
+	for r.why == "" && r.at < moment {
+		select {
+		case <-r.next:
+			r = g.now.Load()
+		case <-timeout:
+			return r
+		}
+	}
+	return r
+}
+
+// answered takes a new answer.
+func (g *gauge) answered(r *answer) {
+	r.next = make(chan struct{})
+	close(g.now.Swap(r).next)
 }
 
 // absent says why there are no numbers, empty while there may be.
-func (g *gauge) absent() string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.why
-}
+func (g *gauge) absent() string { return g.now.Load().why }
 
-func (g *gauge) run() { g.answered(nil, g.converse().Error()) }
+func (g *gauge) run() { g.answered(&answer{why: g.converse().Error()}) }
 
 // converse asks as long as there are answers. It ends with this process.
 func (g *gauge) converse() error {
@@ -157,7 +165,7 @@ func (g *gauge) converse() error {
 			}
 			return err
 		}
-		g.answered(cards, "")
+		g.answered(&answer{cards: cards, at: at})
 	}
 }
 
