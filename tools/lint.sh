@@ -29,7 +29,14 @@ sh_files="$(sources '*.sh') scripts/msmemscope .ci/run"
 
 check_c() { echo "$c_files" | each $bin/clang-format --dry-run -Werror; }
 check_gofmt() { echo "$go_files" | each $bin/gofmt -l; }
-check_sh() { for f in $sh_files; do sh -n "$f" || return 1; done; }
+check_sh() {
+    for f in $sh_files; do
+        case $(head -n 1 "$f") in
+        *bash*) bash -n "$f" || return 1 ;;
+        *) sh -n "$f" || return 1 ;;
+        esac
+    done
+}
 
 check gofmt check_gofmt
 check "go vet" $bin/go vet ./...

@@ -35,7 +35,7 @@ git_() {
 
 python_() {
     "$@" "$python" -m test test_json test_re test_dict test_list test_set test_bytes test_unicode test_collections test_heapq \
-        test_itertools test_functools test_struct test_array test_decimal test_pickle test_zlib test_csv test_threading \
+        test_itertools test_functools test_struct test_array test_decimal test_pickle test_zlib test_csv \
         test_subprocess test_ctypes test_gc test_weakref >out 2>err
     local status=$?
     # Times, the load, and what says where a test that takes long is.
