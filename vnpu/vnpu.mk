@@ -31,11 +31,11 @@ endef
 $(foreach l,$(vnpu_libs),$(eval $(call vnpu_library,$(OUT)/vnpu/lib64,$(l),$$(ZIGCC))))
 
 # libatb.so in both C++ ABIs, cxx_abi_1 with a RunnerVariantPack of CANN 8.3 and later, and one that does not have what tools ask. For this
-# machine only: it needs the C++ library of a gcc.
+# machine only, where it has a g++: it needs its C++ library.
 vnpu_atb_cxx_abi_0 := -D_GLIBCXX_USE_CXX11_ABI=0 -DATB_OLD_TAIL
 vnpu_atb_cxx_abi_1 := -D_GLIBCXX_USE_CXX11_ABI=1
 vnpu_atb_older := -D_GLIBCXX_USE_CXX11_ABI=1 -DATB_OLDER
-vnpu_atb := $(if $(filter $(HOST_ARCH),$(ARCH)),$(patsubst %,$(OUT)/vnpu/atb/%/lib/libatb.so,cxx_abi_0 cxx_abi_1 older))
+vnpu_atb := $(if $(and $(filter $(HOST_ARCH),$(ARCH)),$(shell command -v $(CXX))),$(patsubst %,$(OUT)/vnpu/atb/%/lib/libatb.so,cxx_abi_0 cxx_abi_1 older))
 $(OUT)/vnpu/atb/%/lib/libatb.so: vnpu/atb/atb.cpp $(VNPU_HEADERS) vnpu/vnpu.mk $(OUT)/vnpu/lib64/libascendcl.so
 	@mkdir -p $(@D)
 	$(CXX) -std=c++17 -O2 -g -Wall -Wextra -Werror -Ivnpu/include $(vnpu_atb_$*) -fPIC -shared -Wl,-soname,libatb.so \

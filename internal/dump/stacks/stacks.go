@@ -59,7 +59,8 @@ const (
 	mostText = 64 << 20
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+// castagnoli is made when it is first needed: the launcher never needs it.
+var castagnoli = sync.OnceValue(func() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) })
 
 // Table is the stacks of one process. One goroutine may define while others ask.
 type Table struct {
@@ -124,7 +125,7 @@ func Open(root *os.Root, symbols *symbol.Symbolizer) (*Table, error) {
 			break
 		}
 		payload := make([]byte, size)
-		if _, err := f.ReadAt(payload, at+header); err != nil || crc32.Checksum(payload, castagnoli) != le.Uint32(head[4:]) || !t.learn(payload, at+header) {
+		if _, err := f.ReadAt(payload, at+header); err != nil || crc32.Checksum(payload, castagnoli()) != le.Uint32(head[4:]) || !t.learn(payload, at+header) {
 			break
 		}
 		at += header + size
@@ -183,7 +184,7 @@ func (t *Table) define(payload []byte) {
 		return
 	}
 	le := binary.LittleEndian
-	t.buf = le.AppendUint32(le.AppendUint32(t.buf, uint32(len(payload))), crc32.Checksum(payload, castagnoli))
+	t.buf = le.AppendUint32(le.AppendUint32(t.buf, uint32(len(payload))), crc32.Checksum(payload, castagnoli()))
 	at := t.size + int64(len(t.buf))
 	t.buf = append(t.buf, payload...)
 	t.learn(payload, at)
