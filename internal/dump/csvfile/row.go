@@ -12,15 +12,23 @@ import (
 // Header is the first line of a dump, without its line end (contract 3.1).
 var Header = strings.Join(cells.Columns[:], ",")
 
+// special are the characters that make a field need quotes.
+const special = "\",\r\n"
+
 // AppendRow appends the row of ev, with its line end, to b. stacks may be nil. It allocates nothing but what b needs to grow.
 func AppendRow(b []byte, ev *event.Event, id uint64, stacks cells.Stacks) []byte {
 	b = strconv.AppendUint(b, id, 10)
 	b = append(b, ',')
 	b = append(b, cells.Kind(ev)...)
 	b = append(b, ',')
-	b = append(b, cells.Type(ev)...)
+	if typ := cells.Type(ev); ev.Pool >= event.Named && strings.ContainsAny(typ, special) { // no such pool is accepted; a file may hold it
+		at := len(b)
+		b = closeQuotes(append(append(b, '"'), typ...), at)
+	} else {
+		b = append(b, typ...)
+	}
 	b = append(b, ',')
-	if at := len(b); ev.Kind == event.Mstx || strings.ContainsAny(ev.Name, "\",\r\n") {
+	if at := len(b); ev.Kind == event.Mstx || strings.ContainsAny(ev.Name, special) {
 		b = cells.AppendName(append(b, '"'), ev)
 		b = closeQuotes(b, at)
 	} else {
