@@ -4,6 +4,7 @@ import csv
 import glob
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -68,6 +69,11 @@ def attributes(text):
     return dict(re.findall(r"([a-z_]+):((?:[^:]|:(?=[^,]*$))*?)(?:,(?=[a-z_]+:)|$)", text.strip("{}")))
 
 
+def as_in_a_terminal():
+    """Undoes what a shell does to its background jobs: an ignored SIGINT would be inherited."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Case(unittest.TestCase):
     """A test that runs scripts."""
 
@@ -114,6 +120,7 @@ class Case(unittest.TestCase):
             capture_output=True,
             timeout=TIMEOUT_S,
             check=False,
+            preexec_fn=as_in_a_terminal,
         )
         run = Run(done.returncode, done.stdout.decode(), done.stderr.decode(), self.directory)
         if status is not None and run.status != status:
