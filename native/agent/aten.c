@@ -11,27 +11,16 @@
 
 #include "msmemscope.h"
 
-static int put_op(enum ms_type type, const char *name)
-{
-    if (ms_enter(MS_TRACE) == MS_SKIP)
-        return life_state() == LIFE_READY ? 0 : -1;
-    int saved = errno;
-    ms_put_text(type, ms_current_device(), 0, name);
-    errno = saved;
-    ms_leave();
-    return 0;
-}
-
 MS_EXPORT int ms_aten_begin(const char *name)
 {
-    int result = put_op(MS_ATEN_START, name);
+    int result = put_named(MS_ATEN_START, name);
     ms_watch_aten(name, false);
     return result;
 }
 
 MS_EXPORT int ms_aten_end(const char *name)
 {
-    int result = put_op(MS_ATEN_END, name);
+    int result = put_named(MS_ATEN_END, name);
     ms_watch_aten(name, true);
     return result;
 }

@@ -48,25 +48,14 @@ MS_EXPORT int ms_snapshot(int device, const struct ms_memory *memory, const char
     return 0;
 }
 
-static int put_range(enum ms_type type, const char *name)
-{
-    if (ms_enter(MS_TRACE) == MS_SKIP)
-        return life_state() == LIFE_READY ? 0 : -1;
-    int saved = errno;
-    ms_put_text(type, ms_current_device(), 0, name);
-    errno = saved;
-    ms_leave();
-    return 0;
-}
-
 MS_EXPORT int ms_py_begin(const char *name)
 {
-    return put_range(MS_PY_BEGIN, name);
+    return put_named(MS_PY_BEGIN, name);
 }
 
 MS_EXPORT int ms_py_end(const char *name)
 {
-    return put_range(MS_PY_END, name);
+    return put_named(MS_PY_END, name);
 }
 
 static ms_sanitizer_fn *sanitizer;

@@ -137,4 +137,7 @@ static inline void futex_wake_all(uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
+/* A record of this thread that is wanted while tracing and has nothing but a name. Returns what the C API does: 0, or -1 when nobody collects. */
+int put_named(enum ms_type type, const char *name);
+
 #endif

@@ -31,6 +31,17 @@ void ms_put_text(enum ms_type type, uint16_t device, uint64_t value, const char 
     ms_publish(&r->h);
 }
 
+int put_named(enum ms_type type, const char *name)
+{
+    if (ms_enter(MS_TRACE) == MS_SKIP)
+        return life_state() == LIFE_READY ? 0 : -1;
+    int saved = errno;
+    ms_put_text(type, ms_current_device(), 0, name);
+    errno = saved;
+    ms_leave();
+    return 0;
+}
+
 void ms_log(enum ms_log_level level, const char *format, ...)
 {
     if (level < agent.config.log_level)
