@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"memscope/internal/dump/cells"
 	"memscope/internal/dump/read"
 	"memscope/internal/event"
 )
@@ -235,7 +236,7 @@ func (c *curve) result(ascii bool) *curveResult {
 	res := &curveResult{Curves: []oneCurve{}, ascii: ascii}
 	for _, i := range c.env.shown(c.all) {
 		a := c.all[i]
-		one := oneCurve{Process: pidName(a.PID), Device: deviceName(a.Device), Pool: read.PoolName(a.Pool), Key: c.key}
+		one := oneCurve{Process: pidName(a.PID), Device: deviceName(a.Device), Pool: cells.Pool(a.Pool), Key: c.key}
 		if c.bins == nil {
 			for _, p := range c.lines[i].thinner.points() {
 				one.Points = append(one.Points, curvePoint{p.stamp, p.used, p.deviceUsed, p.processUsed, p.total})

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"memscope/internal/dump/cells"
 	"memscope/internal/dump/read"
 	"memscope/internal/event"
 )
@@ -99,7 +100,7 @@ next:
 			continue
 		}
 		for _, p := range allPools {
-			if strings.EqualFold(t, read.PoolName(p)) {
+			if strings.EqualFold(t, cells.Pool(p)) {
 				e.pools = append(e.pools, p)
 				continue next
 			}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"memscope/internal/compare"
+	"memscope/internal/dump/cells"
 	"memscope/internal/dump/read"
 	"memscope/internal/event"
 )
@@ -129,7 +130,7 @@ type kernelsResult struct {
 }
 
 func (k *kernels) result(levels compare.Level, top int) *kernelsResult {
-	res := &kernelsResult{Pool: read.PoolName(k.pool), Level: "op", Top: []launchSum{}}
+	res := &kernelsResult{Pool: cells.Pool(k.pool), Level: "op", Top: []launchSum{}}
 	kernel := levels&compare.Kernel != 0
 	if levels == 0 {
 		for key := range k.sums {

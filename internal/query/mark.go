@@ -11,6 +11,7 @@ import (
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
+	"memscope/internal/dump/cells"
 	"memscope/internal/dump/read"
 )
 
@@ -106,7 +107,7 @@ func markDB(in *input, table string, marks map[rowKey]string) (name string, err 
 		attr string
 	}
 	var rows []found
-	err = sqlitex.Execute(conn, `SELECT rowid, "ID", "Process Id", "Attr" FROM `+read.Quoted(table)+` WHERE "Event" = 'MALLOC'`, &sqlitex.ExecOptions{
+	err = sqlitex.Execute(conn, `SELECT rowid, "ID", "Process Id", "Attr" FROM `+cells.Quoted(table)+` WHERE "Event" = 'MALLOC'`, &sqlitex.ExecOptions{
 		ResultFunc: func(st *sqlite.Stmt) error {
 			if mark, ok := marks[rowKey{st.ColumnInt64(1), uint64(st.ColumnInt64(2))}]; ok {
 				attr := setAttr([]byte(st.ColumnText(3)), inefficientKey, mark)
@@ -119,7 +120,7 @@ func markDB(in *input, table string, marks map[rowKey]string) (name string, err 
 		if err != nil {
 			break
 		}
-		err = sqlitex.Execute(conn, "UPDATE "+read.Quoted(table)+` SET "Attr" = ? WHERE rowid = ?`, &sqlitex.ExecOptions{Args: []any{r.attr, r.row}})
+		err = sqlitex.Execute(conn, "UPDATE "+cells.Quoted(table)+` SET "Attr" = ? WHERE rowid = ?`, &sqlitex.ExecOptions{Args: []any{r.attr, r.row}})
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", in.path, err)

@@ -3,6 +3,7 @@ package query
 import (
 	"flag"
 
+	"memscope/internal/dump/cells"
 	"memscope/internal/dump/read"
 	"memscope/internal/event"
 )
@@ -122,7 +123,7 @@ func (p *peak) result() *peakResult {
 	res := &peakResult{Peaks: []peakAt{}}
 	for _, i := range p.env.shown(p.all) {
 		top, a := p.tops[i], p.all[i]
-		top.Process, top.Device, top.Pool, top.Key = pidName(a.PID), deviceName(a.Device), read.PoolName(a.Pool), p.key
+		top.Process, top.Device, top.Pool, top.Key = pidName(a.PID), deviceName(a.Device), cells.Pool(a.Pool), p.key
 		res.Peaks = append(res.Peaks, top)
 	}
 	if len(res.Peaks) == 0 {

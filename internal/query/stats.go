@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"memscope/internal/dump/cells"
 	"memscope/internal/dump/read"
 	"memscope/internal/event"
 )
@@ -159,7 +160,7 @@ func (s *stats) result() *statsResult {
 				k := event.Kind(kind)
 				typ := read.SubName(event.Sub(sub))
 				if k == event.Malloc || k == event.Free {
-					typ = read.PoolName(event.Pool(sub))
+					typ = cells.Pool(event.Pool(sub))
 				}
 				res.Events = append(res.Events, eventCount{read.KindName(k), typ, n})
 			}

@@ -3,6 +3,7 @@ package query
 import (
 	"strings"
 
+	"memscope/internal/dump/cells"
 	"memscope/internal/dump/read"
 	"memscope/internal/event"
 )
@@ -15,10 +16,10 @@ type account struct {
 }
 
 func (a account) String() string {
-	return "process " + pidName(a.PID) + ", device " + deviceName(a.Device) + ", " + read.PoolName(a.Pool)
+	return "process " + pidName(a.PID) + ", device " + deviceName(a.Device) + ", " + cells.Pool(a.Pool)
 }
 
-func poolName(a account) string { return read.PoolName(a.Pool) }
+func poolName(a account) string { return cells.Pool(a.Pool) }
 
 // accounts numbers accounts in the order in which they are met.
 type accounts struct {

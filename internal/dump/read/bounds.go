@@ -7,6 +7,8 @@ import (
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
+
+	"memscope/internal/dump/cells"
 )
 
 // tailBytes is how far Bounds looks back from the end for the last row.
@@ -89,7 +91,7 @@ func DBBounds(path, table string) (first, last int64, err error) {
 	if table, _, err = DumpTable(conn, table); err != nil {
 		return 0, 0, dbError(path, err)
 	}
-	err = sqlitex.ExecuteTransient(conn, `SELECT min("Timestamp(ns)"), max("Timestamp(ns)") FROM `+Quoted(table), &sqlitex.ExecOptions{
+	err = sqlitex.ExecuteTransient(conn, `SELECT min("Timestamp(ns)"), max("Timestamp(ns)") FROM `+cells.Quoted(table), &sqlitex.ExecOptions{
 		ResultFunc: func(st *sqlite.Stmt) error { first, last = st.ColumnInt64(0), st.ColumnInt64(1); return nil },
 	})
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"zombiezen.com/go/sqlite"
+
+	"memscope/internal/dump/cells"
 )
 
 // Columns of Cells, in the order of ColumnNames.
@@ -84,9 +86,9 @@ func DBCells(conn *sqlite.Conn, table string, visit func(*Cells) error) error {
 		return err
 	}
 	for i := range names {
-		names[i] = Quoted(names[i])
+		names[i] = cells.Quoted(names[i])
 	}
-	st, _, err := conn.PrepareTransient("SELECT " + strings.Join(names, ",") + " FROM " + Quoted(table))
+	st, _, err := conn.PrepareTransient("SELECT " + strings.Join(names, ",") + " FROM " + cells.Quoted(table))
 	if err != nil {
 		return err
 	}

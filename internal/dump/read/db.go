@@ -11,6 +11,8 @@ import (
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
+
+	"memscope/internal/dump/cells"
 )
 
 // Tables are the names of the table that holds a dump, the newer first (contract 3.5).
@@ -75,9 +77,6 @@ func DumpTable(conn *sqlite.Conn, table string) (name string, names []string, er
 	return "", nil, fmt.Errorf("there is no table %s", strings.Join(candidates, " or "))
 }
 
-// Quoted is a name as SQL wants it.
-func Quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
-
 // DB scans the dump in a database, like CSV does a file. table is its name, empty: the usual ones.
 func DB(path, table string, opt Options, visit func(*Batch) error) (*Summary, error) {
 	conn, err := OpenDB(path)
@@ -118,9 +117,9 @@ func scanDB(conn *sqlite.Conn, table string, opt Options, visit func(*Batch) err
 		return err
 	}
 	for i, name := range names {
-		names[i] = Quoted(name)
+		names[i] = cells.Quoted(name)
 	}
-	sql := "SELECT " + strings.Join(names, ",") + " FROM " + Quoted(table)
+	sql := "SELECT " + strings.Join(names, ",") + " FROM " + cells.Quoted(table)
 	if opt.Sort {
 		sql += ` ORDER BY "Timestamp(ns)", "ID"`
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+
+	"memscope/internal/dump/cells"
 )
 
 // Columns of a dump, in the order of contract 3.1.
@@ -25,10 +27,10 @@ const (
 )
 
 // Header is the header line that the tool writes, without its line end.
-const Header = "ID,Event,Event Type,Name,Timestamp(ns),Process Id,Thread Id,Device Id,Ptr,Attr,Call Stack(Python),Call Stack(C)"
+var Header = strings.Join(ColumnNames, ",")
 
 // ColumnNames are the columns of a dump in their order.
-var ColumnNames = strings.Split(Header, ",")
+var ColumnNames = cells.Columns[:]
 
 // columnOf finds columns by name, without regard to case: older dumps write "Thread ID".
 var columnOf = func() map[string]uint8 {

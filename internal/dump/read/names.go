@@ -48,25 +48,6 @@ func poolOf(b []byte) (event.Pool, event.Flags) {
 	return NoPool, 0
 }
 
-// PoolName is the name of a pool in the Event Type column.
-func PoolName(p event.Pool) string {
-	switch p {
-	case event.HAL:
-		return "HAL"
-	case event.PTA:
-		return "PTA"
-	case event.PTAWorkspace:
-		return "PTA_WORKSPACE"
-	case event.ATB:
-		return "ATB"
-	case event.MindSpore:
-		return "MINDSPORE"
-	case event.Host:
-		return "HOST"
-	}
-	return "N/A"
-}
-
 // subNames are the values of the Event Type column of the events that are no MALLOC or FREE.
 var subNames = [...]string{
 	event.AtenStart:     "ATEN_START",
