@@ -24,6 +24,7 @@ func (e *DamageError) Error() string {
 // ends. A *DamageError says that events are missing on the way: a block that does not read, or a segment that does not begin where
 // the one before it ends. What is torn at the end of the last segment is not that: a death in the middle of a write leaves it.
 func (r *Reader) Verify(at Pos, visit func(ev *event.Event)) (end Pos, err error) {
+	defer func(last uint64) { r.late.last = last }(r.late.last) // what is only looked at is still to be read
 	starts, err := segments(r.root)
 	if err != nil {
 		return 0, err
