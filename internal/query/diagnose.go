@@ -55,23 +55,37 @@ const trendParts = 20
 
 func newDiagnosis(e *env, first, last int64) *diagnosis {
 	pools := e.selection()
+	blocks := newTracker(e) // of leaks and owners
 	return &diagnosis{
 		env:    e,
 		stats:  &stats{env: e, pools: pools, devices: make(map[int32]int64), processes: make(map[uint64]int64), threads: make(map[uint64]bool)},
 		peak:   &peak{env: e, key: "used", pools: pools, launch: make(map[device]launchAt)},
 		trend:  &trend{env: e, pools: pools, bins: newBins(trendParts, first, last), steps: newStepFloors()},
-		leaks:  &leaks{tracker: newTracker(e), quarters: newBins(4, first, last), lastReal: make(map[uint64]int64)},
+		leaks:  &leaks{tracker: blocks, quarters: newBins(4, first, last), lastReal: make(map[uint64]int64)},
 		frag:   &fragmentation{env: e, pools: pools, segment: make(map[device]int64)},
 		oom:    &oom{env: e, cards: make(map[device]cardState), open: make(map[device]int), detail: 10},
-		owners: &grouping{tracker: newTracker(e), by: "owner", level: 1, index: make(map[groupKey]int32), byLabel: make(map[groupKey]int32)},
+		owners: &grouping{tracker: blocks, by: "owner", level: 1, index: make(map[groupKey]int32), byLabel: make(map[groupKey]int32)},
 		idle:   make(tally),
 	}
 }
 
 func (d *diagnosis) visit(b *read.Batch) error {
-	for _, visit := range []visitor{d.stats.visit, d.peak.visit, d.trend.visit, d.leaks.visit, d.frag.visit, d.oom.visit, d.owners.visit, d.inefficient} {
+	for _, visit := range []visitor{d.stats.visit, d.peak.visit, d.trend.visit, d.blocks, d.frag.visit, d.oom.visit, d.inefficient} {
 		if err := visit(b); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// blocks is the visit of leaks and owners, for which each block is kept once.
+func (d *diagnosis) blocks(b *read.Batch) error {
+	for i := range b.Rows {
+		r := &b.Rows[i]
+		c, ok := d.leaks.apply(b, r)
+		d.leaks.row(r, c, ok)
+		if ok {
+			d.owners.row(r, c)
 		}
 	}
 	return nil

@@ -125,28 +125,31 @@ func (g *grouping) label(account int, b block) string {
 func (g *grouping) visit(b *read.Batch) error {
 	for i := range b.Rows {
 		r := &b.Rows[i]
-		c, ok := g.apply(b, r)
-		if !ok {
-			continue
-		}
-		if c.lost.born != 0 {
-			g.group(c.account, c.lost).live -= c.lost.size
-		}
-		s := g.group(c.account, c.block)
-		if !c.came {
-			s.live -= c.block.size
-			continue
-		}
-		s.live += c.block.size
-		if g.env.within(r) {
-			s.total += c.block.size
-			s.blocks++
-			if s.live > s.peak {
-				s.peak, s.peakAt = s.live, r.Stamp
-			}
+		if c, ok := g.apply(b, r); ok {
+			g.row(r, c)
 		}
 	}
 	return nil
+}
+
+// row takes what a row did to the tracker.
+func (g *grouping) row(r *read.Row, c change) {
+	if c.lost.born != 0 {
+		g.group(c.account, c.lost).live -= c.lost.size
+	}
+	s := g.group(c.account, c.block)
+	if !c.came {
+		s.live -= c.block.size
+		return
+	}
+	s.live += c.block.size
+	if g.env.within(r) {
+		s.total += c.block.size
+		s.blocks++
+		if s.live > s.peak {
+			s.peak, s.peakAt = s.live, r.Stamp
+		}
+	}
 }
 
 type groupResult struct {

@@ -58,24 +58,29 @@ type ended struct {
 func (l *leaks) visit(b *read.Batch) error {
 	for i := range b.Rows {
 		r := &b.Rows[i]
-		if happened(r) {
-			l.lastReal[r.PID] = max(l.lastReal[r.PID], r.Stamp)
-		}
 		c, ok := l.apply(b, r)
-		if !ok {
-			continue
-		}
-		for len(l.allocated) < len(l.all) {
-			l.allocated = append(l.allocated, amount{})
-		}
-		switch {
-		case c.came && l.env.within(r):
-			l.allocated[c.account].add(c.block.size)
-		case !c.came && r.Flags&event.Shadow != 0:
-			l.shadowed = append(l.shadowed, ended{c.block, int32(c.account), c.addr, r.Stamp})
-		}
+		l.row(r, c, ok)
 	}
 	return nil
+}
+
+// row takes a row and, if ok, what it did to the tracker.
+func (l *leaks) row(r *read.Row, c change, ok bool) {
+	if happened(r) {
+		l.lastReal[r.PID] = max(l.lastReal[r.PID], r.Stamp)
+	}
+	if !ok {
+		return
+	}
+	for len(l.allocated) < len(l.all) {
+		l.allocated = append(l.allocated, amount{})
+	}
+	switch {
+	case c.came && l.env.within(r):
+		l.allocated[c.account].add(c.block.size)
+	case !c.came && r.Flags&event.Shadow != 0:
+		l.shadowed = append(l.shadowed, ended{c.block, int32(c.account), c.addr, r.Stamp})
+	}
 }
 
 // happened tells whether the row is something that the process did, or the start of a collection, at which the collector
