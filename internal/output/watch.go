@@ -44,6 +44,9 @@ func (w *Watch) CreateContent(name string) (*os.File, error) {
 	return createFile(w.root, name)
 }
 
+// Rename gives a file that CreateContent has made its name; one of that name, which another run has left, is replaced.
+func (w *Watch) Rename(from, to string) error { return w.root.Rename(from, to) }
+
 // Remove removes a file that CreateContent has made.
 func (w *Watch) Remove(name string) error { return w.root.Remove(name) }
 

@@ -393,6 +393,9 @@ func (c *client) finish() {
 	if err := c.session.budget.give(c.ring); err != nil {
 		c.log.Logf(config.Error, "unmap the ring: %v", err)
 	}
+	if c.collected {
+		c.watch.sayIdle()
+	}
 	c.watch.close()
 	c.ring, c.reader = nil, nil
 	c.pyTrace.flush(true)

@@ -42,10 +42,27 @@ type watchDump struct {
 	file  *os.File
 	hash  hash.Hash
 	left  uint64 // bytes that it still lacks
+	owner uint32 // the thread that it is ahead of a kernel of, 0: it has its whole label
+
+	kernels *kernelNames
+	ahead   map[uint32][]unnamed // by thread
+	parts   int                  // files of dumps ahead
+	dumps   int
+	started bool // by a kernel
 }
 
+// unnamed is a whole dump around a kernel that has not been named yet.
+type unnamed struct {
+	label string // what follows the kernel
+	file  string // its bytes, else sum
+	sum   string
+}
+
+// mostAhead bounds the dumps of a thread that wait for their kernel: the target's table of tensors has no more.
+const mostAhead = 256
+
 func newWatchDump(c *client) *watchDump {
-	w := &watchDump{session: c.session, cfg: &c.cfg, log: &c.log, pid: c.pid, ring: c.ring, room: DefaultWatchBytes}
+	w := &watchDump{session: c.session, cfg: &c.cfg, log: &c.log, pid: c.pid, ring: c.ring, kernels: c.session.kernels, room: DefaultWatchBytes}
 	if n, err := strconv.ParseInt(os.Getenv(EnvWatchBytes), 10, 64); err == nil && n >= 0 {
 		w.room = n
 	}
@@ -56,8 +73,10 @@ func newWatchDump(c *client) *watchDump {
 // tensor between the records of one.
 func (w *watchDump) arrive(rec wire.Record) bool {
 	switch rec.Type() {
-	case wire.TypeWatchBegin:
+	case wire.TypeWatchBegin, wire.TypeWatchAhead:
 		w.begin(rec)
+	case wire.TypeWatchKernel:
+		w.named(rec)
 	case wire.TypeWatchData:
 		if b, ok := rec.WatchData(); ok && w.label != "" && uint64(len(b)) <= w.left {
 			w.left -= uint64(len(b))
@@ -78,20 +97,38 @@ func (w *watchDump) begin(rec wire.Record) {
 	}
 	w.left = rec.Text().Value
 	label := string(rec.TextBytes())
-	takes := int64(len(label)) + 18 // a row
-	if w.cfg.Watch.Full {
-		takes = int64(min(w.left, 1<<62))
+	if w.owner = 0; rec.Type() == wire.TypeWatchAhead {
+		if w.owner = rec.TID(); len(w.ahead[w.owner]) >= mostAhead {
+			return // nobody names them
+		}
 	}
-	if takes > w.room {
-		w.stop(fmt.Sprintf("the dumps of watched tensors have reached the bound on what they take on disk (%s)", EnvWatchBytes))
+	if !w.take(w.takes(label)) {
 		return
 	}
-	w.room -= takes
+	w.dumps++
 	if err := w.open(label); err != nil {
 		w.stop(fmt.Sprintf("watched tensors cannot be written: %v", err))
 		return
 	}
 	w.label = label
+}
+
+// takes is what the dump in hand takes on disk, bytes.
+func (w *watchDump) takes(label string) int64 {
+	if w.cfg.Watch.Full {
+		return int64(min(w.left, 1<<62))
+	}
+	return int64(len(label)) + 18 // a row
+}
+
+// take takes so much of the room; without it, that was it.
+func (w *watchDump) take(bytes int64) bool {
+	if bytes > w.room {
+		w.stop(fmt.Sprintf("the dumps of watched tensors have reached the bound on what they take on disk (%s)", EnvWatchBytes))
+		return false
+	}
+	w.room -= bytes
+	return true
 }
 
 func (w *watchDump) open(label string) (err error) {
@@ -101,7 +138,10 @@ func (w *watchDump) open(label string) (err error) {
 		}
 	}
 	if w.cfg.Watch.Full {
-		w.name = contentName(label)
+		if w.name = contentName(label); w.owner != 0 {
+			w.parts++
+			w.name = fmt.Sprintf("%d_%d.part", w.pid, w.parts)
+		}
 		w.file, err = w.dir.CreateContent(w.name)
 		return err
 	}
@@ -146,18 +186,63 @@ func (w *watchDump) end(rec wire.Record) {
 	label := w.label
 	w.label = ""
 	var err error
+	sum := ""
 	if w.file != nil {
 		err, w.file = w.file.Close(), nil
 	} else {
-		err = w.sum(int32(rec.Head().Device), label)
+		sum = hex.EncodeToString(w.hash.Sum(nil)[:8])
+	}
+	switch {
+	case err != nil:
+	case w.owner != 0:
+		if w.ahead == nil {
+			w.ahead = map[uint32][]unnamed{}
+		}
+		w.ahead[w.owner] = append(w.ahead[w.owner], unnamed{label: label, file: w.name, sum: sum})
+	case sum != "":
+		err = w.sum(int32(rec.Head().Device), label, sum)
 	}
 	if err != nil {
 		w.stop(fmt.Sprintf("watched tensors cannot be written: %v", err))
 	}
 }
 
+// named gives what a thread has dumped ahead the name of its kernel.
+func (w *watchDump) named(rec wire.Record) {
+	k := *rec.WatchKernel() // a copy, which the target cannot change
+	dumps := w.ahead[rec.TID()]
+	delete(w.ahead, rec.TID())
+	name := w.kernels.of(k.Name)
+	w.started = w.started || name == w.cfg.Watch.Start
+	for i, d := range dumps {
+		if k.Name == 0 || w.over {
+			w.forget(dumps[i:])
+			return
+		}
+		kernel := fmt.Sprintf("%d_%d/%s_%d", k.H.Device, rec.TID(), name, k.Count)
+		var err error
+		if d.sum == "" {
+			err = w.dir.Rename(d.file, contentName(kernel+d.label))
+		} else if w.take(int64(len(kernel))) {
+			err = w.sum(int32(k.H.Device), kernel+d.label, d.sum)
+		}
+		if err != nil {
+			w.stop(fmt.Sprintf("watched tensors cannot be written: %v", err))
+		}
+	}
+}
+
+// forget drops dumps that nothing is known of.
+func (w *watchDump) forget(dumps []unnamed) {
+	for _, d := range dumps {
+		if d.sum == "" {
+			_ = w.dir.Remove(d.file)
+		}
+	}
+}
+
 // sum writes the row of a checksum: the first 16 digits of the SHA-256 (contract 9-61).
-func (w *watchDump) sum(device int32, label string) error {
+func (w *watchDump) sum(device int32, label, sum string) error {
 	f := w.sums[device]
 	var text strings.Builder
 	table := csv.NewWriter(&text)
@@ -173,7 +258,7 @@ func (w *watchDump) sum(device int32, label string) error {
 		w.session.talk.line("[msmemscope] Info: create file " + f.Name() + ".")
 		_ = table.Write([]string{"Tensor info", "Check data sum"})
 	}
-	_ = table.Write([]string{label, hex.EncodeToString(w.hash.Sum(nil)[:8])}) // to memory
+	_ = table.Write([]string{label, sum}) // to memory
 	table.Flush()
 	_, err := io.WriteString(f, text.String())
 	return err
@@ -196,8 +281,30 @@ func (w *watchDump) stop(why string) {
 	w.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d: %s; no more are dumped.", w.pid, why))
 }
 
+// sayIdle says why nothing was dumped, if that is so.
+func (w *watchDump) sayIdle() {
+	if w.cfg.Watch.End == "" || w.dumps > 0 || w.over {
+		return
+	}
+	why := "the program has registered no tensor"
+	switch {
+	case w.started:
+		why = fmt.Sprintf("%q is a kernel, what kernels write is not known, and the program has registered no tensor", w.cfg.Watch.Start)
+	case w.cfg.Watch.Start != "":
+		why = fmt.Sprintf("no operator %q has ended while recording", w.cfg.Watch.Start)
+		if w.cfg.Level&config.LevelKernel == 0 {
+			why += "; kernels are watched with --level=kernel"
+		}
+	}
+	w.session.talk.line(fmt.Sprintf("[msmemscope] Warn: process %d: --watch has dumped nothing: %s.", w.pid, why))
+	w.log.Logf(config.Warning, "--watch has dumped nothing: %s", why)
+}
+
 func (w *watchDump) close() {
 	w.drop()
+	for _, dumps := range w.ahead {
+		w.forget(dumps) // their thread has died in the launch
+	}
 	for _, f := range w.sums {
 		f.Close()
 	}

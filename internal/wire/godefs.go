@@ -51,9 +51,11 @@ const (
 	TypeSnapshot = C.MS_SNAPSHOT
 	TypeOOM      = C.MS_OOM
 
-	TypeWatchBegin = C.MS_WATCH_BEGIN
-	TypeWatchData  = C.MS_WATCH_DATA
-	TypeWatchEnd   = C.MS_WATCH_END
+	TypeWatchBegin  = C.MS_WATCH_BEGIN
+	TypeWatchData   = C.MS_WATCH_DATA
+	TypeWatchEnd    = C.MS_WATCH_END
+	TypeWatchAhead  = C.MS_WATCH_AHEAD
+	TypeWatchKernel = C.MS_WATCH_KERNEL
 
 	TypeLabelPush    = C.MS_LABEL_PUSH
 	TypeLabelPop     = C.MS_LABEL_POP
@@ -192,6 +194,7 @@ type (
 	OOM          C.struct_ms_oom
 	Access       C.struct_ms_access
 	WatchData    C.struct_ms_watch_data
+	WatchKernel  C.struct_ms_watch_kernel
 	Stack        C.struct_ms_stack
 	Code         C.struct_ms_code
 	Loaded       C.struct_ms_loaded

@@ -23,6 +23,7 @@ func TestLayout(t *testing.T) {
 		"ms_code":          reflect.TypeFor[Code](),
 		"ms_loaded":        reflect.TypeFor[Loaded](),
 		"ms_watch_data":    reflect.TypeFor[WatchData](),
+		"ms_watch_kernel":  reflect.TypeFor[WatchKernel](),
 		"ms_access":        reflect.TypeFor[Access](),
 		"ms_acl_alloc":     reflect.TypeFor[ACLAlloc](),
 		"ms_map":           reflect.TypeFor[Map](),

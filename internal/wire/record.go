@@ -60,6 +60,9 @@ func (r Record) WatchData() (b []byte, ok bool) {
 	return unsafe.Slice((*byte)(unsafe.Add(r.p, begin)), length), true
 }
 
+// WatchKernel is the record as the name of what was dumped ahead. Only for TypeWatchKernel.
+func (r Record) WatchKernel() *WatchKernel { return (*WatchKernel)(r.p) }
+
 // Stack is the record as a stack. Only for TypeStack.
 func (r Record) Stack() *Stack { return (*Stack)(r.p) }
 
@@ -188,6 +191,8 @@ func leastSize(typ uint16) uint64 {
 		return uint64(unsafe.Sizeof(Loaded{}))
 	case TypeWatchData:
 		return uint64(unsafe.Sizeof(WatchData{}))
+	case TypeWatchKernel:
+		return uint64(unsafe.Sizeof(WatchKernel{}))
 	case TypeAtenAccess, TypeAtbAccess:
 		return uint64(unsafe.Sizeof(Access{}))
 	case TypeACLAlloc:
@@ -206,7 +211,7 @@ func hasText(typ uint16) bool {
 	switch typ {
 	case TypeMark, TypeRangeStart, TypeRangeEnd, TypeACLInit, TypeACLFini, TypeStartTrace, TypeStopTrace, TypeStep, TypeLog,
 		TypeKernelName, TypeKernelNotice, TypeKernelClosed, TypeLabelPush, TypeLabelPop, TypeLabelAddress, TypePyName, TypePyStop, TypePyBegin, TypePyEnd,
-		TypeAtenStart, TypeAtenEnd, TypeAtbStart, TypeAtbEnd, TypeAtbKernelStart, TypeAtbKernelEnd, TypeWatchBegin, TypeWatchEnd:
+		TypeAtenStart, TypeAtenEnd, TypeAtbStart, TypeAtbEnd, TypeAtbKernelStart, TypeAtbKernelEnd, TypeWatchBegin, TypeWatchEnd, TypeWatchAhead:
 		return true
 	}
 	return false

@@ -46,9 +46,11 @@ const (
 	TypeSnapshot = 0x32
 	TypeOOM      = 0x33
 
-	TypeWatchBegin = 0x3c
-	TypeWatchData  = 0x3d
-	TypeWatchEnd   = 0x3e
+	TypeWatchBegin  = 0x3c
+	TypeWatchData   = 0x3d
+	TypeWatchEnd    = 0x3e
+	TypeWatchAhead  = 0x3f
+	TypeWatchKernel = 0x40
 
 	TypeLabelPush    = 0x46
 	TypeLabelPop     = 0x47
@@ -271,6 +273,12 @@ type (
 	WatchData struct {
 		H        Head
 		Length   uint32
+		Reserved uint32
+	}
+	WatchKernel struct {
+		H        Head
+		Name     uint64
+		Count    uint32
 		Reserved uint32
 	}
 	Stack struct {

@@ -88,9 +88,17 @@ struct ms_extent {
     uint64_t size; /* bytes */
 };
 enum { MS_OUTPUTS_MOST = 64 };
-MS_EXPORT bool ms_watching(void); /* whether it is worth while to call these two */
-MS_EXPORT void ms_watch_begin(const char *id);
+MS_EXPORT bool ms_watching(void); /* whether it is worth while to call the rest */
+MS_EXPORT void ms_watch_begin(const char *id, bool kernel);
 MS_EXPORT void ms_watch_end(const char *id, const struct ms_extent *outputs, size_t count);
+
+/*
+ * The same for a kernel of the runtime, around the call that launches it, on its thread. Its name is learned in between, as an id that
+ * `id_of` makes of a text; 0: none was launched. What it writes is not known. A kernel of ATB that the thread is in counts for
+ * those that it launches. True: the second call is due.
+ */
+MS_EXPORT bool ms_watch_launch(void);
+MS_EXPORT void ms_watch_launched(uint16_t device, uint64_t kernel, uint64_t (*id_of)(const char *text, size_t length));
 
 /* The same for operators of PyTorch, on this thread, and what they have written. */
 MS_EXPORT void ms_watch_aten(const char *name, bool end);

@@ -65,6 +65,7 @@ struct thread {
     uint32_t trace_epoch;
     uint16_t device; /* the current one, some calls ago */
     uint16_t device_age;
+    bool atb_kernel; /* watch.c: inside of a kernel of ATB */
 };
 
 extern struct agent agent;

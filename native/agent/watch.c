@@ -1,5 +1,5 @@
 /*
- * watch.c - tensors around operators: which are watched, when they are dumped, and how they get out (contract 4). The bytes go
+ * watch.c - tensors around operators and kernels: which are watched, when they are dumped, and how they get out (contract 4). The bytes go
  * through the ring; what becomes of them, files or checksums, is the collector's.
  *
  * One thread at a time is in here, and it is between ms_enter and ms_leave, so that no signal handler or hook comes here again.
@@ -109,18 +109,22 @@ static void *anonymous(size_t bytes)
     return p == MAP_FAILED ? NULL : p;
 }
 
-/*
- * How often this operator has begun, with this time when `more`. Names of which there are no end, as those of ATB with the number of the
- * execution in them, are not counted any more when the table is full: they do not come twice.
- */
-static uint32_t calls_of(const char *item, bool more)
+static uint64_t hash_of(const char *item)
 {
-    if (!watch.calls && !(watch.calls = anonymous(NAMES * sizeof *watch.calls)))
-        return 1;
     uint64_t hash = 14695981039346656037ULL; /* FNV-1a */
     for (const char *c = item; *c; c++)
         hash = (hash ^ (unsigned char)*c) * 1099511628211ULL;
-    hash |= hash == 0;
+    return hash | (hash == 0);
+}
+
+/*
+ * How often the operator or kernel of this hash has begun, with this time when `more`. Names of which there are no end, as those of ATB with the
+ * number of the execution in them, are not counted any more when the table is full: they do not come twice.
+ */
+static uint32_t calls_of(uint64_t hash, bool more)
+{
+    if (!watch.calls && !(watch.calls = anonymous(NAMES * sizeof *watch.calls)))
+        return 1;
     struct calls *at;
     for (size_t i = hash % NAMES;; i = (i + 1) % NAMES) {
         at = &watch.calls[i];
@@ -155,9 +159,9 @@ static bool put(const unsigned char *bytes, size_t length, uint16_t device)
 
 typedef int copy_fn(void *to, size_t room, const void *from, size_t bytes, int kind);
 
-static void dump_one(struct watched *w, const char *label, copy_fn *copy, uint16_t device)
+static void dump_one(struct watched *w, enum ms_type type, const char *label, copy_fn *copy, uint16_t device)
 {
-    ms_put_text(MS_WATCH_BEGIN, device, w->size, label);
+    ms_put_text(type, device, w->size, label);
     int error = 0;
     for (uint64_t done = 0; done < w->size && !error;) {
         size_t part = w->size - done < STAGE_BYTES ? w->size - done : STAGE_BYTES;
@@ -169,7 +173,7 @@ static void dump_one(struct watched *w, const char *label, copy_fn *copy, uint16
     ms_put_text(MS_WATCH_END, device, (uint64_t)(uint32_t)error, NULL);
 }
 
-/* Everything that is watched, once. */
+/* Everything that is watched, once. `id` NULL: which kernel it is of, put_kernel will say. */
 static void dump(const char *id, uint32_t count, const char *side)
 {
     static void *copy_slot, *wait_slot;
@@ -185,9 +189,10 @@ static void dump(const char *id, uint32_t count, const char *side)
         if (w->left == 0)
             continue;
         char label[MS_TEXT_MAX + 1];
-        snprintf(label, sizeof label, "%.*s_%u-%s_%u_%s.bin", ID_BYTES, id, count,
+        size_t used = id ? (size_t)snprintf(label, sizeof label, "%.*s_%u", ID_BYTES, id, count) : 0;
+        snprintf(label + used, sizeof label - used, "-%s_%u_%s.bin",
                  w->own ? w->name : (const char *)agent.config.watch_start, w->index, side);
-        dump_one(w, label, copy, device);
+        dump_one(w, id ? MS_WATCH_BEGIN : MS_WATCH_AHEAD, label, copy, device);
         if (w->left > 0)
             w->left--;
     }
@@ -224,9 +229,15 @@ static void open_window(const struct ms_extent *outputs, size_t count)
     watch.windows++;
 }
 
+static void close_window(void)
+{
+    watch.open = false;
+    forget_outputs();
+}
+
 static void began(const char *id)
 {
-    uint32_t count = calls_of(item_of(id), true);
+    uint32_t count = calls_of(hash_of(item_of(id)), true);
     if (watch.count)
         dump(id, count, "before");
 }
@@ -240,11 +251,9 @@ static void ended(const char *id, const struct ms_extent *outputs, size_t count)
         return;
     }
     if (watch.count)
-        dump(id, calls_of(item, false), "after");
-    if (watch.open && is(item, agent.config.watch_end)) {
-        watch.open = false;
-        forget_outputs();
-    }
+        dump(id, calls_of(hash_of(item), false), "after");
+    if (watch.open && is(item, agent.config.watch_end))
+        close_window();
 }
 
 bool ms_watching(void)
@@ -252,11 +261,12 @@ bool ms_watching(void)
     return life_state() == LIFE_READY && agent.config.watch_end[0] != 0;
 }
 
-void ms_watch_begin(const char *id)
+void ms_watch_begin(const char *id, bool kernel)
 {
     if (!ms_watching() || !begin())
         return;
     int saved = errno;
+    self.atb_kernel = kernel;
     began(id);
     errno = saved;
     end();
@@ -267,7 +277,63 @@ void ms_watch_end(const char *id, const struct ms_extent *outputs, size_t count)
     if (!ms_watching() || !begin())
         return;
     int saved = errno;
+    self.atb_kernel = false;
     ended(id, outputs, count);
+    errno = saved;
+    end();
+}
+
+/*
+ * Nothing here calls the runtime while it tells a kernel's name: it may hold locks then, and the kernel may be running. So what lies
+ * before it is dumped ahead of the launch, and named behind it.
+ */
+static void put_kernel(uint16_t device, uint64_t name, uint32_t count)
+{
+    struct ms_watch_kernel *r = ms_reserve(MS_WATCH_KERNEL, MS_HOST, device, sizeof *r);
+    if (!r)
+        return;
+    r->name = name;
+    r->count = count;
+    ms_publish(&r->h);
+}
+
+bool ms_watch_launch(void)
+{
+    if (!ms_watching() || self.atb_kernel || !begin())
+        return false;
+    int saved = errno;
+    dump(NULL, 0, "before");
+    errno = saved;
+    end();
+    return true;
+}
+
+static void launched(uint16_t device, uint64_t kernel, uint64_t start, uint64_t finish)
+{
+    uint32_t count = calls_of(kernel, true);
+    put_kernel(device, kernel, count);
+    if (!watch.open && kernel == start) {
+        open_window(NULL, 0);
+        count = watch.windows;
+    }
+    if (watch.count) {
+        dump(NULL, 0, "after");
+        put_kernel(device, kernel, count);
+    }
+    if (watch.open && kernel == finish)
+        close_window();
+}
+
+void ms_watch_launched(uint16_t device, uint64_t kernel, uint64_t (*id_of)(const char *text, size_t length))
+{
+    if (!begin())
+        return;
+    int saved = errno;
+    const char *start = (const char *)agent.config.watch_start, *finish = (const char *)agent.config.watch_end;
+    if (!kernel)
+        put_kernel(ms_current_device(), 0, 0);
+    else
+        launched(device, kernel, *start ? id_of(start, strlen(start)) : 0, id_of(finish, strlen(finish)));
     errno = saved;
     end();
 }

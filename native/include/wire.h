@@ -100,6 +100,10 @@ enum ms_type {
     MS_WATCH_BEGIN = 60, /* struct ms_text, value = bytes of the tensor, text = what the dump is of (contract 4) */
     MS_WATCH_DATA = 61,  /* struct ms_watch_data: the next bytes */
     MS_WATCH_END = 62,   /* struct ms_text, value = 0, or what aclrtMemcpy returned */
+    /* Around a kernel of the runtime, whose name is known only when it has been handed over. */
+    MS_WATCH_AHEAD =
+        63, /* as MS_WATCH_BEGIN, but the text lacks the beginning, which the thread's next MS_WATCH_KERNEL has */
+    MS_WATCH_KERNEL = 64, /* struct ms_watch_kernel: what this thread has dumped ahead is of this kernel */
 
     MS_LABEL_PUSH = 70,    /* struct ms_text, value = level: what this thread allocates from here on is labelled so */
     MS_LABEL_POP = 71,     /* the same text and value: takes the newest equal one back */
@@ -258,6 +262,13 @@ enum { MS_WATCH_CHUNK = 32768 }; /* most bytes of one ms_watch_data */
 struct ms_watch_data {
     struct ms_head h;
     uint32_t length; /* bytes that follow this struct */
+    uint32_t reserved;
+};
+
+struct ms_watch_kernel {
+    struct ms_head h;
+    uint64_t name;  /* id, as MS_KERNEL_NAME told it; 0: there was no kernel after all, the dumps are of nothing */
+    uint32_t count; /* how often it has been launched, or of the dump that opens a window, how often that was */
     uint32_t reserved;
 };
 

@@ -486,6 +486,33 @@ class Watch(Case):
             ],
         )
 
+    def test_address(self):
+        """Memory by address and length: the bytes that lie there, as often as asked for."""
+        self.run_script(
+            """
+            a, b = torch.empty(16, device="npu:0"), torch.empty(16, device="npu:0")
+            msmemscope.watcher.watch(a.data_ptr(), length=24, name="head", dump_nums=3)
+            msmemscope.watcher.watch(a.data_ptr() + 8, length=5, name="inside", dump_nums=-1)
+            msmemscope.watcher.watch(b.data_ptr(), length=8, name="never", dump_nums=0)
+            b + b
+            b + b
+            msmemscope.watcher.remove(a.data_ptr() + 8, length=5)
+            msmemscope.watcher.remove(a.data_ptr(), length=24)
+            b + b
+            """,
+            launcher="--watch=,never,full-content",
+        )
+        sizes = {}
+        for path in glob.glob(os.path.join(self.directory, "memscopeDumpResults", "watch_dump", "*")):
+            sizes[re.sub(r"^0_\d+_torch._ops.aten.", "", os.path.basename(path))] = os.path.getsize(path)
+        expected = {}
+        for number in 1, 2:
+            for side in "before", "after":
+                expected[f"add.Tensor_{number}-inside_0_{side}.bin"] = 5
+                if (number, side) != (2, "after"):
+                    expected[f"add.Tensor_{number}-head_0_{side}.bin"] = 24
+        self.assertEqual(sizes, expected)
+
     def test_errors(self):
         run = self.run_script(
             """

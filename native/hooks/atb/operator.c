@@ -112,7 +112,7 @@ static void watch(struct operation *operation, const void *runner, const struct 
     if (end)
         ms_watch_end(operation->path, outputs, outputs_of(&pack->out, outputs));
     else
-        ms_watch_begin(operation->path);
+        ms_watch_begin(operation->path, false);
 }
 
 /* atb::Runner::Execute(atb::RunnerVariantPack &) */

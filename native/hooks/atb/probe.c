@@ -119,7 +119,7 @@ static void put_kernel(const char *path, void *parameters)
         char id[1024];
         snprintf(id, sizeof id, "%.*s", (int)(side - path < 1024 ? side - path : 1023), path);
         if (side[1] == 'b')
-            ms_watch_begin(id);
+            ms_watch_begin(id, true);
         else
             ms_watch_end(id, outputs, outputs_of(parameters, outputs));
     }

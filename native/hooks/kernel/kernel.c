@@ -31,7 +31,15 @@ void kernel_expect(void)
     ms_leave();
 }
 
-void kernel_before_launch(void)
+static bool kernel_traced(void)
+{
+    enum ms_mode mode = ms_enter(MS_KERNEL);
+    if (mode != MS_SKIP)
+        ms_leave();
+    return mode == MS_NORMAL;
+}
+
+static void kernel_listen(void)
 {
     enum ms_mode mode = ms_enter(MS_KERNEL);
     if (mode == MS_SKIP)
@@ -42,6 +50,19 @@ void kernel_before_launch(void)
         channel_open(ms_current_device());
     errno = saved;
     ms_leave();
+}
+
+void kernel_before_launch(void)
+{
+    kernel_listen();
+    kernel_launch.name = 0;
+    kernel_launch.watched = ms_watching() && kernel_traced() && ms_watch_launch();
+}
+
+void kernel_after_launch(void)
+{
+    if (kernel_launch.watched)
+        ms_watch_launched(kernel_launch.device, kernel_launch.name, names_id);
 }
 
 /* Recorded whatever the result: a second aclInit fails and is still the program's use of ACL. */
@@ -85,6 +106,6 @@ MS_EXPORT aclError aclrtSetDevice(int32_t deviceId)
     kernel_expect();
     aclError result = real(deviceId);
     if (result == 0)
-        kernel_before_launch();
+        kernel_listen();
     return result;
 }

@@ -8,18 +8,31 @@
 #define MSMEMSCOPE_KERNEL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Before anything that makes the runtime name its kernels; called once is enough. */
 void kernel_expect(void);
 
-/* Before a launch: the current card's channel is open from here on, if anybody wants that. */
+/* Around a launch: the current card's channel is open from here on, and what is watched is dumped, if anybody wants that. */
 void kernel_before_launch(void);
+void kernel_after_launch(void);
+
+/* The launch that this thread is in. */
+struct kernel_launch {
+    uint32_t depth; /* launch functions that call one another */
+    uint16_t device;
+    bool watched;
+    uint64_t name; /* of the first kernel that it has launched; 0: none so far */
+};
+extern __thread struct kernel_launch kernel_launch __attribute__((tls_model("initial-exec")));
 
 /* names.c, between ms_enter and ms_leave. Registers with libprofapi.so; false when that cannot be. `last_chance`: say so then. */
 bool names_listen(bool last_chance);
 /* Makes the runtime tell about launches on a card, or no more. False when it cannot. */
 bool names_switch(uint16_t card, bool on);
+/* The id of a kernel's name. */
+uint64_t names_id(const char *text, size_t length);
 /* Whether stream ids have 15 bits. */
 bool names_expanded(void);
 

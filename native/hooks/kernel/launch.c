@@ -15,7 +15,7 @@ enum { RT_ERROR_RESERVED = 0x99, ACL_ERROR_RT_FAILURE = 500003 };
 static const char runtime[] = "libruntime.so", acl[] = "libascendcl.so", acl_impl[] = "libacl_rt_impl.so",
                   acl_impl_older[] = "libascendcl_impl.so";
 
-static __thread uint32_t depth __attribute__((tls_model("initial-exec"))); /* launches that this thread is in */
+__thread struct kernel_launch kernel_launch;
 
 static void *real_function(void **slot, const void *hook, const char *name, const char *library)
 {
@@ -33,10 +33,11 @@ static void *real_function(void **slot, const void *hook, const char *name, cons
         type(*real) parameters = (type(*) parameters)real_function(&slot, (void *)name, #name, library); \
         if (!real)                                                                                       \
             return unresolved;                                                                           \
-        if (depth++ == 0)                                                                                \
+        if (kernel_launch.depth++ == 0)                                                                  \
             kernel_before_launch();                                                                      \
         type result = real arguments;                                                                    \
-        depth--;                                                                                         \
+        if (--kernel_launch.depth == 0)                                                                  \
+            kernel_after_launch();                                                                       \
         return result;                                                                                   \
     }
 

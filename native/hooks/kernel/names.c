@@ -63,7 +63,7 @@ static uint8_t expanded;
 enum { TOLD = 1024 };
 static uint64_t told[TOLD];
 
-static uint64_t hash(const char *text, size_t length)
+uint64_t names_id(const char *text, size_t length)
 {
     uint32_t high = 0, low = 0;
     for (size_t i = 0; i < length; i++) {
@@ -78,7 +78,7 @@ static uint64_t on_hash_id(const char *text, size_t length)
 {
     if (!text)
         return 0;
-    uint64_t id = hash(text, length), mine;
+    uint64_t id = names_id(text, length), mine;
     if (ms_enter(MS_KERNEL) == MS_SKIP)
         return id;
     uint64_t *place = &told[id % TOLD];
@@ -105,6 +105,10 @@ static void put_launch(const struct task_track *t)
             r->stream = t->stream;
             r->task = t->task;
             ms_publish(&r->h);
+        }
+        if (kernel_launch.depth && !kernel_launch.name) {
+            kernel_launch.device = t->device;
+            kernel_launch.name = t->name;
         }
     }
     if (mode != MS_SKIP)
