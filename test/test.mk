@@ -22,3 +22,16 @@ $(OUT)/targets/atb_cxx_abi_%: test/targets/atb.cpp $(wildcard test/targets/*.h v
 	$(CXX) -std=c++17 -O2 -g -Wall -Wextra -Werror -Ivnpu/include -D_GLIBCXX_USE_CXX11_ABI=$* $(if $(filter 0,$*),-DATB_OLD_TAIL) -o $@ $< \
 		-Wl,-rpath,'$$ORIGIN/../vnpu/lib64:$$ORIGIN/../vnpu/atb/cxx_abi_$*/lib' -Wl,-rpath-link,$(OUT)/vnpu/lib64 \
 		-L$(OUT)/vnpu/lib64 -L$(OUT)/vnpu/atb/cxx_abi_$*/lib -latb -lascendcl -lascend_hal
+
+# Programs that somebody wrote who did not know how leaks are judged, under the tool: how often it is right. ARGS: of evaluate.py.
+# Not position-independent, so that addresses in reports are those of addr2line.
+lsi_programs := $(patsubst test/lsi/%.cpp,$(OUT)/lsi/%,$(wildcard test/lsi/*.cpp))
+
+.PHONY: lsi
+lsi: build $(lsi_programs)
+	test/lsi/evaluate.py --out $(OUT) $(ARGS)
+
+$(OUT)/lsi/sqlite_writer: LSI_LIBRARIES := -lsqlite3
+$(OUT)/lsi/%: test/lsi/%.cpp test/lsi/beats.hpp test/test.mk
+	@mkdir -p $(@D)
+	$(CXX) -std=c++17 -O2 -g -Wall -Wextra -Werror -no-pie -pthread -o $@ $< $(LSI_LIBRARIES)

@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+"""How well suspected_leak tells leaks: runs every program of this folder under the tool, and compares with labels.json.
+
+`make lsi`, or after it `test/lsi/evaluate.py [options]`. Nothing of this is read by the tool. Each program runs clean
+(plain and lookalike) and with each of its leaks; a report is judged by the source lines in its stacks. `// site NAME` in a
+source gives a line its name, labels.json says which names leak when a switch is on. Everything else is clean.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import functools
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+# Length of a beat in milliseconds. Short windows get longer beats: a program does not start faster because beats are
+# short, and its start is to be a small part of the window, as it is when beats last a second.
+BEAT_MS = {60: 200, 300: 100}
+
+Case = collections.namedtuple("Case", "program beats seed leaks base")
+
+
+class Failed(Exception):
+    """A run that left nothing to be judged."""
+
+
+@functools.lru_cache(maxsize=None)
+def marks(program):
+    """The named lines of a program: {(file, line): name}."""
+    found = {}
+    for suffix in (".cpp", ".py"):
+        name = program + suffix
+        if os.path.exists(os.path.join(HERE, name)):
+            with open(os.path.join(HERE, name), encoding="utf-8") as source:
+                for number, line in enumerate(source, 1):
+                    if mark := re.search(r"(?://|#) site (\w+)$", line):
+                        found[name, number] = mark[1]
+    return found
+
+
+@functools.lru_cache(maxsize=None)
+def lines_at(binary, address):
+    """The source lines at a return address, inlined functions included. The report has the innermost only."""
+    out = subprocess.run(
+        ["addr2line", "-i", "-e", binary, hex(address - 1)], capture_output=True, text=True, check=True
+    ).stdout
+    return [(os.path.basename(file), int(line)) for file, line in re.findall(r"^(.+):(\d+)", out, re.MULTILINE)]
+
+
+def names_in(site, program, binary):
+    """The names of the marked lines that a site of the report goes through."""
+    lines = []
+    for frame in site["python_stack"] or []:
+        if place := re.match(r"(.+)\((\d+)\): ", frame):
+            lines.append((os.path.basename(place[1]), int(place[2])))
+    for frame in site["c_stack"] or []:
+        if binary and frame.startswith(binary):
+            lines += lines_at(binary, int(re.search(r"\[0x([0-9a-f]+)\]", frame)[1], 16))
+    return {marks(program)[line] for line in lines if line in marks(program)}
+
+
+def run(case, out):
+    """Runs one case; the report as data."""
+    binary = os.path.join(out, "lsi", case.program)
+    binary = binary if os.path.exists(binary) else None
+    words = [binary] if binary else [sys.executable, os.path.join(HERE, case.program + ".py")]
+    words += [str(case.beats), str(BEAT_MS[case.beats]), str(case.seed), case.leaks or "-", case.base]
+    work = tempfile.mkdtemp(prefix="lsi.")
+    try:
+        environment = dict(os.environ, MSMEMSCOPE_HEAP_BEAT_MS=str(BEAT_MS[case.beats]), PYTHONMALLOC="malloc")
+        tool = [os.path.join(out, "bin", "msmemscope"), "--analysis=host-leaks", "--output-path=" + work, "--"]
+        limit = 60 + 3 * case.beats * BEAT_MS[case.beats] / 1000
+        done = subprocess.run(
+            tool + words, cwd=work, env=environment, capture_output=True, text=True, timeout=limit, check=False
+        )
+        reports = glob.glob(os.path.join(work, "*", "host_leak", "leak_overview_1.json"))
+        if done.returncode != 0 or len(reports) != 1:
+            raise Failed(f"{case}: status {done.returncode}, {len(reports)} reports: {done.stderr[-300:]}")
+        with open(reports[0], encoding="utf-8") as file:
+            return json.load(file), binary
+    except subprocess.TimeoutExpired as error:
+        raise Failed(f"{case}: no end within {limit:.0f} s") from error
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def judge(case, out, labels):
+    """One line of the results: what was suspected, and what of it is right."""
+    report, binary = run(case, out)
+    label = labels[case.program].get(case.leaks, {"leaks": [], "part_of_it": []})
+    sites = []
+    for site in report["top_leak_sites"] + report["resident_baselines"]:
+        names = names_in(site, case.program, binary)
+        leaks = names & set(label["leaks"])
+        suspected = site["class"] == "suspected_leak"
+        if not leaks and not suspected:
+            continue
+        kept = {
+            k: site.get(k)
+            for k in ("class", "rank", "lsi", "growth", "release", "lifetime", "pattern", "notes", "degraded")
+        }
+        kept |= {"blocks": site["unfreed"]["blocks"], "bytes": site["unfreed"]["bytes"], "names": sorted(names)}
+        kept |= {"leak": bool(leaks), "part": bool(names & set(label["part_of_it"]))}
+        kept |= {"stack": (site["python_stack"] or site["c_stack"] or ["?"])[:4]}
+        sites.append(kept)
+    suspected = sum(site["class"] == "suspected_leak" for site in sites)
+    return case._asdict() | {
+        "ticks": report["series"]["ticks"],
+        "usable": report["data_health"]["usable_as_leak_conclusion"],
+        "unlisted": report["suspected_leaks"] - suspected,
+        "stacks_with_series": report["series"]["stacks_with_series"],
+        "sites": sites,
+    }
+
+
+def right(site):
+    return site["leak"] or site["part"]
+
+
+def summary(results):
+    """The numbers of one set of results, as text for a table."""
+    clean = [r for r in results if not r["leaks"]]
+    leaky = [r for r in results if r["leaks"]]
+    suspected = [s for r in results for s in r["sites"] if s["class"] == "suspected_leak"]
+    found = sum(any(s["class"] == "suspected_leak" and s["leak"] for s in r["sites"]) for r in leaky)
+    first = sum(any(s["rank"] == 1 and right(s) for s in r["sites"]) for r in leaky)
+    alarms = sum(any(s["class"] == "suspected_leak" for s in r["sites"]) for r in clean)
+    true = sum(map(right, suspected))
+    return [
+        f"{true} of {len(suspected)}" + (f" = {true / len(suspected):.3f}" if suspected else ""),
+        f"{found} of {len(leaky)}" + (f" = {found / len(leaky):.2f}" if leaky else ""),
+        f"{first} of {len(leaky)}",
+        f"{alarms} of {len(clean)}",
+    ]
+
+
+def print_tables(results):
+    for beats in sorted({r["beats"] for r in results}):
+        some = [r for r in results if r["beats"] == beats]
+        print(f"\n{beats} beats\n")
+        print("| program | suspected, and right | leaks found | right in first place | clean runs with an alarm |")
+        print("|---|---|---|---|---|")
+        for program in sorted({r["program"] for r in some}):
+            print("| " + " | ".join([program, *summary([r for r in some if r["program"] == program])]) + " |")
+        print("| **all** | " + " | ".join(summary(some)) + " |")
+        late = min(r["ticks"] / r["beats"] for r in some)
+        unlisted, unusable = sum(r["unlisted"] for r in some), sum(not r["usable"] for r in some)
+        print(
+            f"\nBeats taken: {late:.2f} of those meant, or more. Suspected, but not listed and so not judged: {unlisted}."
+        )
+        print(f"Reports that call themselves unusable: {unusable}.\n")
+        for r in some:
+            case = f"{r['program']} {r['leaks'] or '-'} {r['base']} seed {r['seed']}"
+            if r["leaks"] and not any(s["class"] == "suspected_leak" and s["leak"] for s in r["sites"]):
+                print(f"missed: {case}: " + "; ".join(map(describe, r["sites"][:2])))
+            for s in r["sites"]:
+                if s["class"] == "suspected_leak" and not right(s):
+                    print(f"wrong: {case}: {describe(s)} {' < '.join(s['stack'])}")
+
+
+def describe(site):
+    factors = " ".join(
+        f"{k[0].upper()}={'-' if site[k] is None else format(site[k], '.2f')}"
+        for k in ("growth", "release", "lifetime", "pattern")
+    )
+    remarks = ", ".join([*(site["notes"] or []), *([site["degraded"]] if site["degraded"] else [])])
+    names = ",".join(site["names"]) or "?"
+    return f"{names} {site['class']} {site['lsi']:.0f} {factors} {site['blocks']} blocks {remarks}".rstrip()
+
+
+def cases(labels, arguments):
+    for beats in arguments.beats:
+        for program in arguments.programs or labels:
+            for base in ("plain", "lookalike"):
+                for seed in range(arguments.first_seed, arguments.first_seed + arguments.clean_seeds):
+                    yield Case(program, beats, seed, "", base)
+                for seed in range(arguments.first_seed, arguments.first_seed + arguments.leak_seeds):
+                    for leak in labels[program]:
+                        yield Case(program, beats, seed, leak, base)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("programs", nargs="*", help="all of them without any")
+    parser.add_argument("--out", default=os.path.join(ROOT, "build"), help="the build tree")
+    parser.add_argument("--beats", type=int, nargs="+", default=sorted(BEAT_MS), choices=sorted(BEAT_MS))
+    parser.add_argument("--first-seed", type=int, default=1)
+    parser.add_argument("--clean-seeds", type=int, default=6, help="clean runs of each program, base and length")
+    parser.add_argument("--leak-seeds", type=int, default=2, help="runs of each leak, base and length")
+    parser.add_argument("--jobs", type=int, default=8, help="runs at once; they mostly sleep")
+    parser.add_argument("--results", help="where each run is written, as a line of JSON; default OUT/lsi/results.jsonl")
+    parser.add_argument("--print", action="store_true", help="run nothing, print the tables of the results")
+    arguments = parser.parse_args()
+    arguments.out = os.path.abspath(arguments.out)
+    path = arguments.results or os.path.join(arguments.out, "lsi", "results.jsonl")
+    with open(os.path.join(HERE, "labels.json"), encoding="utf-8") as file:
+        labels = json.load(file)
+    failures = 0
+    if not arguments.print:
+        with open(path, "w", encoding="utf-8") as results, concurrent.futures.ThreadPoolExecutor(
+            arguments.jobs
+        ) as pool:
+            todo = [pool.submit(judge, case, arguments.out, labels) for case in cases(labels, arguments)]
+            for done, future in enumerate(concurrent.futures.as_completed(todo), 1):
+                try:
+                    results.write(json.dumps(future.result()) + "\n")
+                    results.flush()
+                except Failed as failure:
+                    failures += 1
+                    print(f"FAILED {failure}", file=sys.stderr)
+                if done % 20 == 0:
+                    print(f"{done} of {len(todo)}", file=sys.stderr)
+    with open(path, encoding="utf-8") as file:
+        print_tables([json.loads(line) for line in file])
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
