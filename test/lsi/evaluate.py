@@ -2,8 +2,8 @@
 """How well suspected_leak tells leaks: runs every program of this folder under the tool, and compares with labels.json.
 
 `make lsi`, or after it `test/lsi/evaluate.py [options]`. Nothing of this is read by the tool. Each program runs clean
-(plain and lookalike) and with each of its leaks; a report is judged by the source lines in its stacks. `// site NAME` in a
-source gives a line its name, labels.json says which names leak when a switch is on. Everything else is clean.
+(plain and lookalike) and with each of its leaks; a report is judged by the source lines in its stacks. `// site NAME`
+in a source gives a line its name, labels.json says which names leak when a switch is on. Everything else is clean.
 """
 
 import argparse
@@ -153,9 +153,7 @@ def print_tables(results):
         print("| **all** | " + " | ".join(summary(some)) + " |")
         late = min(r["ticks"] / r["beats"] for r in some)
         unlisted, unusable = sum(r["unlisted"] for r in some), sum(not r["usable"] for r in some)
-        print(
-            f"\nBeats taken: {late:.2f} of those meant, or more. Suspected, but not listed and so not judged: {unlisted}."
-        )
+        print(f"\nBeats taken: {late:.2f} of those meant, or more. Suspected, not listed, so not judged: {unlisted}.")
         print(f"Reports that call themselves unusable: {unusable}.\n")
         for r in some:
             case = f"{r['program']} {r['leaks'] or '-'} {r['base']} seed {r['seed']}"
