@@ -256,7 +256,9 @@ func TestReadStat(t *testing.T) {
 }
 
 func TestBudget(t *testing.T) {
+	const memory = 27 << 20 // so that twelve rings see the end of it
 	b := newBudget()
+	b.left = memory
 	var rings []*wire.Ring
 	var sizes []uint64
 	for range 12 {
@@ -267,7 +269,7 @@ func TestBudget(t *testing.T) {
 		rings = append(rings, ring)
 		sizes = append(sizes, ring.Size()>>20)
 	}
-	want := []uint64{32, 32, 32, 16, 16, 16, 8, 8, 8, 8, 4, 4}
+	want := []uint64{4, 4, 4, 2, 2, 2, 2, 1, 1, 1, 1, 1}
 	for i := range want {
 		if sizes[i] != want[i] {
 			t.Fatalf("rings of %d MiB, want %d", sizes, want)
@@ -279,7 +281,7 @@ func TestBudget(t *testing.T) {
 	} else if err := b.give(ring); err != nil {
 		t.Error(err)
 	}
-	b.left = sessionBytes
+	b.left = memory
 	for _, ring := range rings {
 		b.left -= int64(ring.Size())
 	}
@@ -288,7 +290,7 @@ func TestBudget(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if b.left != sessionBytes {
+	if b.left != memory {
 		t.Errorf("%d bytes are left", b.left)
 	}
 }

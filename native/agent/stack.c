@@ -177,18 +177,20 @@ static void *find_in_python(const char *name)
     return function ? function : find_data(name);
 }
 
-/* A program may load an interpreter at any time. */
-static void find_python(void)
+/* A program may load an interpreter at any time. True: one has been found by this call. */
+static bool find_python(void)
 {
     static bool found;
     static unsigned long long loads_seen;
     if (__atomic_load_n(&found, __ATOMIC_RELAXED))
-        return;
+        return false;
     unsigned long long loads = library_loads();
     if (loads == __atomic_load_n(&loads_seen, __ATOMIC_RELAXED))
-        return;
-    __atomic_store_n(&found, ms_py_attach(find_in_python), __ATOMIC_RELAXED);
+        return false;
+    bool now = ms_py_attach(find_in_python);
+    __atomic_store_n(&found, now, __ATOMIC_RELAXED);
     __atomic_store_n(&loads_seen, loads, __ATOMIC_RELAXED);
+    return now;
 }
 
 /* Said once, and only to those who asked for Python and have one. */
@@ -234,15 +236,19 @@ __attribute__((noinline)) uint32_t ms_stack(unsigned c_depth, unsigned py_depth)
         if (c_count > c_depth)
             c_count = c_depth;
     }
-    if (py_depth > 0) {
+    /* Code that an interpreter runs has the interpreter's C frames around it, so its first stack is new: to ask for an
+     * interpreter then is enough, and spares the loader's lock (100 ns) at every event. Without C frames nobody can tell. */
+    if (py_depth > 0 && c_count == 0)
         find_python();
-        py_count = (unsigned)ms_py_walk(python, (int)py_depth);
-    }
-    const uint16_t without = py_depth == 0 ? MS_NOT_PYTHON : py_count == 0 ? MS_NO_PYTHON : 0;
+    uint16_t without;
     bool defined = false;
-    uint64_t hash = hash_words(without, frames + own, c_count);
-    hash = hash_words(hash, python, py_count * (sizeof python[0] / sizeof(uint64_t)));
-    id = intern(t->stacks, STACK_BITS, hash, &defined);
+    do {
+        py_count = py_depth > 0 ? (unsigned)ms_py_walk(python, (int)py_depth) : 0;
+        without = py_depth == 0 ? MS_NOT_PYTHON : py_count == 0 ? MS_NO_PYTHON : 0;
+        uint64_t hash = hash_words(without, frames + own, c_count);
+        hash = hash_words(hash, python, py_count * (sizeof python[0] / sizeof(uint64_t)));
+        id = intern(t->stacks, STACK_BITS, hash, &defined);
+    } while (id != 0 && !defined && without == MS_NO_PYTHON && find_python());
     if (id == 0 && !__atomic_exchange_n(&full_told, true, __ATOMIC_RELAXED))
         ms_log(MS_LOG_WARN, "the table of call stacks is full: %d different ones; new ones are not recorded",
                1 << STACK_BITS);
