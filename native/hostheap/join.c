@@ -373,6 +373,12 @@ MS_EXPORT int ms_host_stop(char *reply, size_t room)
     return steer(MS_HEAP_STOP, NULL, 0, reply, room);
 }
 
+/* Whether a window is open. */
+MS_EXPORT int ms_host_window(void)
+{
+    return open_window() != 0;
+}
+
 /* ---- beginning and end */
 
 /*

@@ -17,6 +17,11 @@ MISSING = (
     "or run 'source msmemscope --load-api-env' before"
 )
 
+NO_HEAP = (
+    "the host heap of this process is not recorded: start it with 'msmemscope --analysis=host-leaks python ...', "
+    "or run 'source msmemscope --load-api-env=host' before"
+)
+
 _int, _u64, _text, _size = ctypes.c_int, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_size_t
 
 # name: result, arguments
@@ -80,6 +85,7 @@ def _load_heap():
     try:
         heap.ms_host_start.argtypes = [_text, _size, ctypes.c_void_p, _size]
         heap.ms_host_stop.argtypes = [ctypes.c_void_p, _size]
+        heap.ms_host_window.argtypes = []
     except AttributeError:
         return None
     return heap
@@ -100,9 +106,13 @@ def need():
     return library
 
 
-def say(level, text, file=None):
-    """Tell the user, and the log if something is recorded; `level` is Info, Warn or Error."""
-    print(f"[msmemscope] {level}: {text}", file=file or (sys.stdout if level == "Info" else sys.stderr))
+def say(level, text, file=None, line=None):
+    """Tell the user, and the log if something is recorded; `level` is Info, Warn or Error.
+
+    `line` is what is printed, on standard output, where scripts know other words than ours (contract 7).
+    """
+    file = file or (sys.stdout if line or level == "Info" else sys.stderr)
+    print(line or f"[msmemscope] {level}: {text}", file=file)
     if library is not None:
         library.ms_note({"Info": 1, "Warn": 2, "Error": 3}[level], text.encode("utf-8", "replace"))
 

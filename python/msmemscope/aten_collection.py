@@ -39,9 +39,8 @@ def _supported():
         return True
     if not _told:
         _told = True
-        print(
-            f"[msmemscope]: Current Pytorch's version {torch.__version__} < 2.3, which doesn't support aten collection."
-        )
+        text = f"Current Pytorch's version {torch.__version__} < 2.3, which doesn't support aten collection."
+        _agent.say("Warn", text, line="[msmemscope]: " + text)
     return False
 
 

@@ -30,11 +30,12 @@ def config(*args, **kwargs):
     of Python functions. Without arguments everything is as by default.
 
     ``analysis="host-leaks"`` is for a process whose host heap is recorded: the options are those of the windows that
-    start() opens, which also says what is wrong with them.
+    start() opens, which also says what is wrong with them. While a window is open the call changes nothing and says so.
 
     Raises:
         TypeError: a positional argument, or a value that is no string.
-        ValueError: an unknown key, or a value that is not accepted; nothing has changed then.
+        ValueError: an unknown key, or a value that is not accepted, or host-leaks in a process whose host heap is not
+            recorded; nothing has changed then.
         RuntimeError: the process is not recorded at all.
     """
     global _window
@@ -53,12 +54,29 @@ def config(*args, **kwargs):
         if key == "events":
             value, trace = _without_traceback(value)
         options.append((key.replace("_", "-"), value))
-    if _agent.heap is not None and kwargs.get("analysis") in ("host-leaks", ["host-leaks"], ("host-leaks",)):
-        _window = options
+    if "host-leaks" in _tokens(dict(options).get("analysis", "")):
+        _configure_heap(options)
         return
     _say(_agent.configure(options))
     _window = None
     _collectors.configured(trace)
+
+
+def _tokens(text):
+    """The words of a list, with both commas."""
+    return [token for token in text.replace("\uff0c", ",").split(",") if token]
+
+
+def _configure_heap(options):
+    global _window
+    if set(_tokens(dict(options)["analysis"])) != {"host-leaks"}:
+        raise ValueError('host-leaks cannot be combined with other analyses; accepted: analysis="host-leaks"')
+    if _agent.heap is None:
+        raise ValueError(_agent.NO_HEAP)
+    if _agent.heap.ms_host_window():
+        _agent.say("Warn", "a window on the host heap is open: config() has changed nothing; call stop() before")
+        return
+    _window = options
 
 
 def _of_heap():
@@ -68,7 +86,7 @@ def _of_heap():
 
 def _without_traceback(events):
     """traceback is no event of the collector's: Python functions are traced by this module."""
-    tokens = [token for token in events.replace("\uff0c", ",").split(",") if token]
+    tokens = _tokens(events)
     kept = [token for token in tokens if token != "traceback"]
     if "traceback" in tokens and "none" in kept:
         raise ValueError(f"events={events!r} mixes none with other words")
@@ -88,7 +106,7 @@ def start():
         return
     if _agent.need().ms_start() != 0:
         raise RuntimeError("nobody records this process: the collector could not be started or is gone")
-    _say("[msmemscope] Info: Start tracing.\n")
+    _agent.say("Info", "Start tracing.")
     _collectors.started()
 
 
@@ -106,7 +124,7 @@ def stop():
     _collectors.stopping()
     if _agent.need().ms_stop() != 0:
         raise RuntimeError("nobody records this process: the collector could not be started or is gone")
-    _say("[msmemscope] Info: Stop tracing.\n")
+    _agent.say("Info", "Stop tracing.")
     _say(_agent.flush())
 
 
@@ -117,6 +135,9 @@ def step():
 
 
 def _say(text):
-    """Print lines: notices to standard output, warnings and errors to standard error."""
+    """Pass on lines of the collector: notices to standard output, the rest to standard error and to the log."""
     for line in text.splitlines():
-        print(line, file=sys.stdout if line.startswith("[msmemscope] Info:") else sys.stderr)
+        if line.startswith("[msmemscope] Info:"):
+            print(line)
+        else:
+            _agent.say("Warn", line.partition(": ")[2] or line, sys.stderr, line)

@@ -1,5 +1,6 @@
 """Labels on weights, gradients and optimizer states, put on when an optimizer has made a step (contract 5.5)."""
 
+from . import _agent
 from .describe import DETAIL_1, describe_addr
 
 _handle = None
@@ -14,7 +15,7 @@ def switch(on):
         except ImportError:  # an old torch
             return
         _handle = register_optimizer_step_post_hook(_after_step)
-        print("[msmemscope]: Enable optimizer step hook.")
+        _agent.say("Info", "Enable optimizer step hook.", line="[msmemscope]: Enable optimizer step hook.")
     elif not on and _handle is not None:
         _handle.remove()
         _handle = None

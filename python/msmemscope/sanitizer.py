@@ -79,7 +79,7 @@ def _marked(message, stream):
     if not errors:
         return None
     for error in errors:
-        print(error, file=sys.stderr)
+        _agent.say("Error", str(error), sys.stderr, line=str(error))
     base = _exception()
     _raised = type(base.__name__, (base,), {"__init__": lambda self: base.__init__(self, errors)})
     return id(_raised)

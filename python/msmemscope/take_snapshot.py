@@ -26,7 +26,8 @@ def take_snapshot(device_mask=None, name="Memory Snapshot"):
     try:
         current = npu.current_device()
     except Exception:
-        print("Warning: Failed to get current device ID")
+        text = "Failed to get current device ID"
+        _agent.say("Warn", text, line="Warning: " + text)
         return
     for device in _chosen(npu, device_mask, current):
         _snapshot(npu, device, name)
@@ -54,7 +55,7 @@ def _chosen(npu, mask, current):
     if _is_device(mask):
         mask = [mask]
     elif not isinstance(mask, (list, tuple)) or not all(_is_device(d) for d in mask):
-        print("[msmemscope]: Invalid device mask, using current device!")
+        _tell("Invalid device mask, using current device!")
         return [current]
     return [current] if current in mask else []
 
@@ -71,10 +72,14 @@ def _snapshot(npu, device, name):
             npu.max_memory_allocated(device),
         )
     except Exception:
-        print(f"[msmemscope]: Failed to get device: {device} memory info, snapshot skipped!")
+        _tell(f"Failed to get device: {device} memory info, snapshot skipped!")
         return
     memory = (ctypes.c_uint64 * 6)(*values)
     _agent.library.ms_snapshot(device, memory, name.encode("utf-8", "replace"))
+
+
+def _tell(text):
+    _agent.say("Warn", text, line="[msmemscope]: " + text)
 
 
 class TakeSnapshot(contextlib.ContextDecorator):

@@ -381,11 +381,21 @@ class HostHeap(Case):
             msmemscope.config(analysis="host-leaks")
             msmemscope.start()
             refused(msmemscope.start, "a window is open")
+            msmemscope.config(analysis="host-leaks", block_size_threshold="1000000")
+            kept = [bytearray(1000) for _ in range(1000)]
+            msmemscope.stop()
+            try:
+                msmemscope.config(analysis="host-leaks,leaks")
+            except ValueError as e:
+                print(e)
             """,
             prelude="",
             preload="host",
         )
-        self.assertEqual(run.err, "")
+        self.assertEqual(run.err.count("a window on the host heap is open: config() has changed nothing"), 1)
+        self.assertEqual(run.err.count("\n"), 1)
+        self.assertIn("cannot be combined", run.out)
+        self.assertRegex(run.out, r"window 1: 0 suspected leak\(s\), \d{6,} bytes unfreed", "small blocks count still")
 
 
 class NoAgent(Case):
