@@ -55,30 +55,30 @@ func Check(cfg config.Config, program []string) (status int, found *leakcheck.Re
 func (l *launcher) start(program []string) int {
 	l.out.incomplete = true // until the program runs
 	if err := refuseNested(); err != nil {
-		return fail(exitUsage, err)
+		return l.fail(exitUsage, err)
 	}
 	if err := checkRingBytes(); err != nil {
-		return fail(exitUsage, err)
+		return l.fail(exitUsage, err)
 	}
 	if err := checkBeat(); err != nil {
-		return fail(exitUsage, err)
+		return l.fail(exitUsage, err)
 	}
 	libDir, err := libraryDir()
 	if err != nil {
-		return fail(exitUsage, err)
+		return l.fail(exitUsage, err)
 	}
 	if path := filepath.Join(libDir, sanitizerHook); l.out.found != nil && !isFile(path) {
-		return fail(exitUsage, fmt.Errorf("%s is missing; the installation is incomplete", path))
+		return l.fail(exitUsage, fmt.Errorf("%s is missing; the installation is incomplete", path))
 	}
 	listener, name, err := listen()
 	if err != nil {
-		return fail(exitUsage, fmt.Errorf("cannot make the session socket: %w", err))
+		return l.fail(exitUsage, fmt.Errorf("cannot make the session socket: %w", err))
 	}
 	inheritIgnored(os.Getenv(envIgnored))
 	os.Unsetenv(envIgnored)
 	env, err := environment(os.Environ(), libDir, l.hooks(), name)
 	if err != nil {
-		return fail(exitUsage, err)
+		return l.fail(exitUsage, err)
 	}
 	if len(l.cfg.Pools) > 0 {
 		env = set(env, envPools, strings.Join(l.cfg.Pools, ","))
@@ -91,9 +91,9 @@ func (l *launcher) start(program []string) int {
 	if err != nil {
 		var start *startError
 		if errors.As(err, &start) {
-			return fail(start.code, start)
+			return l.fail(start.code, start)
 		}
-		return fail(exitNotExecutable, err)
+		return l.fail(exitNotExecutable, err)
 	}
 	pass(signals, realTime()) // rarer than plain ones, and each takes its time: the target need not wait for it
 	keepDescriptors()
@@ -120,7 +120,7 @@ func (l *launcher) run() int {
 	go func() {
 		status, err := waitTarget(l.target.Pid)
 		if err != nil {
-			complain(fmt.Errorf("wait for the program: %w", err))
+			l.complain(fmt.Errorf("wait for the program: %w", err))
 		}
 		ended <- status
 	}()
@@ -138,7 +138,7 @@ func (l *launcher) run() int {
 		case <-knock:
 			var err error
 			if l.collector, err = startCollector(l.listener, l.cfg); err != nil {
-				complain(fmt.Errorf("cannot start the collector, the program runs on without being recorded: %w", err))
+				l.complain(fmt.Errorf("cannot start the collector, the program runs on without being recorded: %w", err))
 				l.collector = nil
 			}
 			// From here on the collector's copy is the only one: when it dies, the hooks see that at once.
@@ -174,7 +174,7 @@ func (l *launcher) messages() <-chan session.Message {
 
 // buried says that the collector is dead, and what that means: the dump is not complete.
 func (l *launcher) buried(means string) {
-	complain(fmt.Errorf("the collector has died (%s); %s%s", <-l.collector.failed, means, l.remedy()))
+	l.complain(fmt.Errorf("the collector has died (%s); %s%s", <-l.collector.failed, means, l.remedy()))
 	l.out.collectorSaid(<-l.collector.said)
 	l.out.incomplete = true
 	l.collector = nil
@@ -219,7 +219,7 @@ func (l *launcher) finish() {
 		select {
 		case <-time.After(silence):
 			bar.close()
-			complain(errors.New("the collector does not answer, " + l.out.notComplete() + l.remedy()))
+			l.complain(errors.New("the collector does not answer, " + l.out.notComplete() + l.remedy()))
 			l.out.incomplete = true
 			l.out.print()
 			return
@@ -232,7 +232,7 @@ func (l *launcher) finish() {
 			if l.out.found == nil {
 				fmt.Fprintln(os.Stderr, "[msmemscope] Info: the dump is finished in the background.")
 			} else {
-				complain(errors.New("interrupted, " + l.out.notComplete()))
+				l.complain(errors.New("interrupted, " + l.out.notComplete()))
 				l.out.incomplete = true
 			}
 			return
@@ -334,10 +334,12 @@ func keepDescriptors() {
 }
 
 // complain prints one error line.
-func complain(err error) { fmt.Fprintf(os.Stderr, "[msmemscope] Error: %v.\n", err) }
+func (l *launcher) complain(err error) {
+	fmt.Fprintf(os.Stderr, "[%s] Error: %v.\n", l.out.tool(), err)
+}
 
 // fail prints one error line and returns code.
-func fail(code int, err error) int {
-	complain(err)
+func (l *launcher) fail(code int, err error) int {
+	l.complain(err)
 	return code
 }

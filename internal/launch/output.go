@@ -46,12 +46,20 @@ func (p *printer) keep(m session.Message) {
 	}
 }
 
+// tool is the name that our lines begin with.
+func (p *printer) tool() string {
+	if p.found != nil {
+		return "mssanitizer"
+	}
+	return "msmemscope"
+}
+
 func (p *printer) collectorSaid(lines []string) { p.stopped = lines }
 
 // print writes everything. Of an incomplete run the files are not announced, as they are not what they should be.
 func (p *printer) print() {
 	for _, line := range p.stopped {
-		fmt.Fprintln(os.Stderr, "[msmemscope] collector: "+line)
+		fmt.Fprintf(os.Stderr, "[%s] collector: %s\n", p.tool(), line)
 	}
 	if p.found != nil {
 		p.printCheck()
@@ -76,12 +84,12 @@ func (p *printer) print() {
 // printCheck writes what a leak check has to say beside its report: complaints.
 func (p *printer) printCheck() {
 	for _, line := range p.lines {
-		if !strings.HasPrefix(line, "[msmemscope] Info:") {
-			fmt.Fprintln(os.Stderr, line)
+		if !strings.HasPrefix(line, "[msmemscope] Info:") { // the collector does not know what it collects for
+			fmt.Fprintln(os.Stderr, strings.Replace(line, "[msmemscope]", "["+p.tool()+"]", 1))
 		}
 	}
 	if p.found.Living = p.done.Living; p.done.Living > 0 {
-		fmt.Fprintf(os.Stderr, "[msmemscope] Warn: %d process(es) of the program live on; what they leak is not reported.\n", p.done.Living)
+		fmt.Fprintf(os.Stderr, "[%s] Warn: %d process(es) of the program live on; what they leak is not reported.\n", p.tool(), p.done.Living)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 // ServeShell starts a collector for the programs that are started from a shell, a process id, and prints the name of its session. It ends
 // with the shell and the last of its programs. The working directory is that of the shell.
 func ServeShell(shell int) int {
+	fail := new(launcher).fail
 	if err := checkBeat(); err != nil {
 		return fail(exitUsage, err)
 	}
