@@ -72,6 +72,7 @@ type client struct {
 	gauged        [mostGauged]gauged
 	steps         *stepFilter // nil: all that is recorded
 	toldGauge     bool
+	sources       sources
 	residentAt    time.Time // of residentBytes
 	residentBytes int64
 	collected     bool               // something was recorded
@@ -225,6 +226,7 @@ func (c *client) use(rec wire.Record) {
 		c.check.use(rec)
 		return
 	}
+	c.sources.see(rec)
 	switch rec.Type() {
 	case wire.TypeUndo:
 		c.ledger.Undo(rec.Free().Addr, uint64(rec.TID()), rec.Head().Stamp+c.session.offset)
@@ -395,6 +397,9 @@ func (c *client) finish() {
 	}
 	if c.collected {
 		c.watch.sayIdle()
+		c.sources.sayAbsent(&c.cfg, &c.log)
+		c.session.gauge.settle()
+		c.sayGauge()
 	}
 	c.watch.close()
 	c.ring, c.reader = nil, nil

@@ -27,6 +27,9 @@ const (
 	gaugeStart = 200 * time.Millisecond
 )
 
+// gaugeEnd is how long a process's log stays open for the first answer.
+const gaugeEnd = 2 * time.Second
+
 // gaugeRare is the time since the event before from which on one waits, ns.
 const gaugeRare = int64(50 * time.Millisecond)
 
@@ -57,6 +60,7 @@ type answer struct {
 	cards map[int32]card
 	at    int64 // when the driver was asked, CLOCK_MONOTONIC ns
 	why   string
+	lacks string // the function without which there are no numbers of processes
 	next  chan struct{} // closed when there is another one
 }
 
@@ -109,8 +113,23 @@ func (g *gauge) answered(r *answer) {
 	close(g.now.Swap(r).next)
 }
 
-// absent says why there are no numbers, empty while there may be.
-func (g *gauge) absent() string { return g.now.Load().why }
+// settle waits until it is known whether there are numbers, if somebody has asked.
+func (g *gauge) settle() {
+	if g.looked.Load() != 0 {
+		g.wait(g.now.Load(), 1, gaugeEnd)
+	}
+}
+
+// absent says what is not collected and why, empty while everything may be.
+func (g *gauge) absent() string {
+	switch r := g.now.Load(); {
+	case r.why != "":
+		return "process_used and device_used are not collected: " + r.why
+	case r.lacks != "":
+		return "process_used is not collected: libdcmi.so lacks: " + r.lacks
+	}
+	return ""
+}
 
 func (g *gauge) run() { g.answered(&answer{why: g.converse().Error()}) }
 
@@ -148,9 +167,11 @@ func (g *gauge) converse() error {
 		at := monotonic()
 		_, err := in.Write([]byte{'?'})
 		cards := map[int32]card{}
-		answered := false
+		answered, lacks := false, ""
 		for err == nil && !answered && lines.Scan() {
-			if answered = lines.Text() == "."; !answered {
+			if name, ok := strings.CutPrefix(lines.Text(), "lacks "); ok {
+				lacks = name
+			} else if answered = lines.Text() == "."; !answered {
 				err = readCard(lines.Text(), at, cards)
 			}
 		}
@@ -165,7 +186,7 @@ func (g *gauge) converse() error {
 			}
 			return err
 		}
-		g.answered(&answer{cards: cards, at: at})
+		g.answered(&answer{cards: cards, at: at, lacks: lacks})
 	}
 }
 
@@ -237,11 +258,16 @@ func (c *client) usage(ev *event.Event, b *ledger.Block) {
 func (c *client) look(device int32, ev *event.Event) (card, bool) {
 	moment := ev.Stamp - c.session.offset
 	now, ok := c.session.gauge.look(device, moment)
+	c.sayGauge()
+	return now, ok && abs(now.at-moment) < gaugeLag
+}
+
+// sayGauge says what the driver does not tell, once that is known.
+func (c *client) sayGauge() {
 	if why := c.session.gauge.absent(); why != "" && !c.toldGauge {
 		c.toldGauge = true
-		c.log.Logf(config.Info, "process_used and device_used are not collected: %s", why)
+		c.log.Logf(config.Info, "%s", why)
 	}
-	return now, ok && abs(now.at-moment) < gaugeLag
 }
 
 // mostGauged bounds the cards whose numbers are kept for the rows of pools.

@@ -7,6 +7,8 @@
  *
  *     DEVICE TOTAL USED [PID:BYTES]...        all numbers decimal, TOTAL and USED bytes of the card's memory
  *
+ * Where DCMI is too old to tell processes, a line "lacks FUNCTION" comes first in each.
+ *
  * Ends at the end of its input. Without a usable DCMI it says why on standard error and ends with status 1.
  */
 #include <dlfcn.h>
@@ -102,6 +104,8 @@ static void enumerate(void)
 
 static void answer(void)
 {
+    if (!dcmi.processes)
+        puts("lacks dcmi_get_npu_proc_mem_info");
     for (int i = 0; i < count; i++) {
         struct dcmi_hbm_info hbm;
         if (dcmi.hbm(known[i].card, known[i].device, &hbm) != 0)

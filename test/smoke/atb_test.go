@@ -1,7 +1,8 @@
 package smoke
 
 import (
-	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -73,21 +74,81 @@ func TestATBSaves(t *testing.T) {
 	}
 }
 
-// TestATBOlder: a libatb.so that does not say who an operator is. The program runs as ever, and one line says what is missing.
+// TestATBOlder: a libatb.so that lacks functions. The program runs as ever, what can be recorded is, and one line says what is not.
 func TestATBOlder(t *testing.T) {
-	j := under(t, "--events=launch,access,alloc,free", target("atb_cxx_abi_1"), "2")
-	j.env = []string{"LD_LIBRARY_PATH=" + filepath.Join(build, "vnpu", "atb", "older", "lib")}
-	j.run().want(0)
-	if got := j.stdout.String(); !strings.Contains(got, "last 23 saved 0\n") {
-		t.Errorf("the program says %q", got)
+	const noNames = "operators of ATB are not recorded: this libatb.so does not tell their names."
+	older := func(t *testing.T, renamed string) string {
+		dir := t.TempDir()
+		cmd := exec.Command("sh", "-ec", "cd "+root+" && ${CXX:-g++} -std=c++17 -O1 -Ivnpu/include -D_GLIBCXX_USE_CXX11_ABI=1 -D"+renamed+"=Older"+renamed+
+			" -fPIC -shared -Wl,-soname,libatb.so -o "+dir+"/libatb.so vnpu/atb/atb.cpp -L"+build+"/vnpu/lib64 -Wl,-rpath,"+build+"/vnpu/lib64 -lascendcl")
+		if text, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		return dir
 	}
-	const line = "operators of ATB are not recorded: this libatb.so does not tell their names"
-	if n := strings.Count(fmt.Sprint(j.stdout.String(), j.stderr.String()), line); n != 1 {
-		t.Errorf("said %d times:\n%s%s", n, j.stdout.String(), j.stderr.String())
+	for name, c := range map[string]struct {
+		renamed string // empty: the library that tells nothing
+		line    string
+		tells   string // what is recorded all the same
+	}{
+		"nothing":      {"", noNames, ""},
+		"no names":     {"GetOperationName", noNames, ""},
+		"no directory": {"GetSaveTensorDir", noNames, ""},
+		"no kernels":   {"SaveLaunchParam", "kernels of ATB are not recorded: this libatb.so does not tell them.", "op access"},
+		"no tensors":   {"GetInTensors", "tensors of ATB's kernels are not recorded: this libatb.so does not tell them.", "op kernel"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			options := []string{"--events=launch,alloc,free", "--level=op,kernel"}
+			switch {
+			case strings.Contains(c.tells, "kernel"):
+				options[0] = "--events=launch,alloc,free,access"
+			case c.tells != "":
+				options[0] = "--events=launch,alloc,free,access"
+			default:
+				options[1] = "--level=op"
+			}
+			j := under(t, append(append(options, target("atb_cxx_abi_1"), "2"), strings.Fields(c.tells)...)...)
+			dir := filepath.Join(build, "vnpu", "atb", "older", "lib")
+			if c.renamed != "" {
+				dir = older(t, c.renamed)
+			}
+			j.env = []string{"LD_LIBRARY_PATH=" + dir}
+			j.run().want(0)
+			if got := withoutRows(j.stdout.String()); !strings.HasPrefix(got, "last 23 saved 0\n") {
+				t.Errorf("the program says %q", got)
+			}
+			j.oneComplaint(c.line)
+			if c.tells == "" {
+				for _, row := range columns(t, j) {
+					if row[1] == "OP_LAUNCH" || row[1] == "ACCESS" {
+						t.Errorf("row %v", row)
+					}
+				}
+			} else if strings.Contains(c.tells, "access") {
+				checkTold(t, j, "SYSTEM", "MALLOC", "FREE")
+			} else {
+				checkTold(t, j, "SYSTEM", "MALLOC", "FREE", "ACCESS")
+			}
+		})
 	}
-	for _, row := range columns(t, j) {
-		if row[1] == "OP_LAUNCH" || row[1] == "ACCESS" {
-			t.Errorf("row %v", row)
+}
+
+// TestATBBroken: a libatb.so with which the program cannot run at all. Under the tool it fails in the same way.
+func TestATBBroken(t *testing.T) {
+	for _, change := range []string{"none", "empty", "bare"} {
+		dir := olderStack(t, "libatb.so", change)
+		program := filepath.Join(t.TempDir(), "atb") // without the path of the library in it
+		if err := os.Symlink(target("atb_cxx_abi_1"), program); err != nil {
+			t.Fatal(err)
+		}
+		words := []string{"env", "LD_LIBRARY_PATH=" + dir, "sh", "-c", `exec -a atb "$0"`, program}
+		alone, j := without(t, words...).run(), under(t, words...).run()
+		if alone.status() != j.status() || alone.stderr.String() != j.stderr.String() {
+			t.Errorf("%s: status %d, without the tool %d: %s%s", change, j.status(), alone.status(), j.stderr.String(), alone.stderr.String())
+		}
+		if alone.status() == 0 {
+			t.Errorf("%s: it runs", change)
 		}
 	}
 }

@@ -27,4 +27,7 @@ const struct atb_tensor *atb_all(const struct atb_tensors *tensors);
 void atb_put_tensors(const struct atb_tensors *tensors, enum ms_access_kind kind, uint16_t device, const char *name);
 void mki_put_tensors(const struct mki_tensors *tensors, enum ms_access_kind kind, uint16_t device, const char *name);
 
+/* probe.c: says so, once, where kernels are wanted that this libatb.so will not tell. Outside of ms_enter and ms_leave. */
+void atb_expect_kernels(void);
+
 #endif

@@ -128,6 +128,7 @@ MS_EXPORT int32_t atb_runner_execute(void *runner, struct atb_variant_pack *pack
     struct operation operation;
     operation.known = false;
     int saved = errno;
+    atb_expect_kernels();
     put(MS_ATB_START, &operation, runner, pack);
     watch(&operation, runner, pack, false);
     errno = saved;

@@ -20,12 +20,51 @@ static __thread struct {
 
 static bool some_saved; /* there is a kernel that the program wants saved */
 
+/* The hooks below, as they are called. */
+#define SAVE_SYMBOL "_ZN3atb9StoreUtil15SaveLaunchParamEPvRKN3Mki11LaunchParamERKSs"
+#define SAVE_SYMBOL_CXX11 \
+    "_ZN3atb9StoreUtil15SaveLaunchParamEPvRKN3Mki11LaunchParamERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+MS_EXPORT void save_launch_param(void *stream, void *parameters, const char *const *path) CXX_NAME(SAVE_SYMBOL);
+MS_EXPORT void save_launch_param_cxx11(void *stream, void *parameters, const char *const *path)
+    CXX_NAME(SAVE_SYMBOL_CXX11);
+
+/*
+ * Whether this libatb.so saves through the function that we hook. If not it must not be told to: it would do so. Between ms_enter and
+ * ms_leave.
+ */
+static bool hooked(void)
+{
+    static void *slot, *slot_cxx11;
+    static uint8_t answer; /* the search is long; 1 no, 2 yes */
+    uint8_t known = __atomic_load_n(&answer, __ATOMIC_RELAXED);
+    if (!known) {
+        known = ms_real(&slot, (void *)save_launch_param, NULL, SAVE_SYMBOL, library) ||
+                        ms_real(&slot_cxx11, (void *)save_launch_param_cxx11, NULL, SAVE_SYMBOL_CXX11, library)
+                    ? 2
+                    : 1;
+        __atomic_store_n(&answer, known, __ATOMIC_RELAXED);
+    }
+    return known == 2;
+}
+
+void atb_expect_kernels(void)
+{
+    static uint32_t told; /* the collector that knows what will be missing */
+    if (__atomic_load_n(&told, __ATOMIC_RELAXED) == ms_generation() || ms_enter(MS_KERNEL) == MS_SKIP)
+        return;
+    if (__atomic_exchange_n(&told, ms_generation(), __ATOMIC_RELAXED) != ms_generation() && !hooked())
+        ms_put_text(MS_KERNEL_NOTICE, MS_DEVICE_NONE, 0,
+                    "kernels of ATB are not recorded: this libatb.so does not tell them");
+    ms_leave();
+}
+
 static bool wanted(void)
 {
     if (self_probe.truth || ms_enter(MS_KERNEL) == MS_SKIP)
         return false;
+    bool yes = hooked();
     ms_leave();
-    return true;
+    return yes;
 }
 
 /* A function of atb::Probe that says whether to save; `remember` sees the real `answer`. */
@@ -83,6 +122,10 @@ static struct mki_tensors *tensors_of(void *parameters, int which)
         found[which] = (get_tensors_fn *)find_symbol(names[which], NULL);
         __atomic_store_n(&looked[which], true, __ATOMIC_RELEASE);
     }
+    static uint32_t told; /* the collector that knows that there is nothing */
+    if (!found[which] && __atomic_exchange_n(&told, ms_generation(), __ATOMIC_RELAXED) != ms_generation())
+        ms_put_text(MS_KERNEL_NOTICE, MS_DEVICE_NONE, 0,
+                    "tensors of ATB's kernels are not recorded: this libatb.so does not tell them");
     return found[which] ? found[which](parameters) : NULL;
 }
 
@@ -150,13 +193,11 @@ static void save(save_fn *real, void *stream, void *parameters, const char *cons
 }
 
 #define SAVE(hook, symbol)                                                                              \
-    MS_EXPORT void hook(void *stream, void *parameters, const char *const *path) CXX_NAME(symbol);      \
     MS_EXPORT void hook(void *stream, void *parameters, const char *const *path)                        \
     {                                                                                                   \
         static void *slot;                                                                              \
         save((save_fn *)ms_real(&slot, (void *)hook, NULL, symbol, library), stream, parameters, path); \
     }
 
-SAVE(save_launch_param, "_ZN3atb9StoreUtil15SaveLaunchParamEPvRKN3Mki11LaunchParamERKSs")
-SAVE(save_launch_param_cxx11, "_ZN3atb9StoreUtil15SaveLaunchParamEPvRKN3Mki11LaunchParamERKNSt7__cxx1112basic_"
-                              "stringIcSt11char_traitsIcESaIcEEE")
+SAVE(save_launch_param, SAVE_SYMBOL)
+SAVE(save_launch_param_cxx11, SAVE_SYMBOL_CXX11)
