@@ -3,6 +3,7 @@
 # make test     everything that CI runs; the last line has the count
 # make smoke    end-to-end suites;  LEVEL=2 for all of them
 # make property random programs against a model;  N=1000 of them
+# make test-python  the tests of the Python module with every Python from 3.8 to 3.14 that is installed; SOAK=1 for a minute of threads
 # make soak     the long kill tests, not part of CI
 # make real     real programs under an open window of the host heap, not part of CI
 # make lsi      how often suspected_leak is right, on real programs; a quarter of an hour, not part of CI
@@ -38,7 +39,7 @@ GO_LDFLAGS := -s -w -X memscope/internal/cli.version=$(VERSION)
 
 .DEFAULT_GOAL := build
 .DELETE_ON_ERROR:
-.PHONY: build build-aarch64 wheel demo test smoke property soak bench bench-offline fuzz lint clean generate FORCE
+.PHONY: build build-aarch64 wheel demo test test-python smoke property soak bench bench-offline fuzz lint clean generate FORCE
 
 # The tools come before every other rule: make rebuilds an included file first and starts again.
 ifneq ($(MAKECMDGOALS),clean)
@@ -101,6 +102,12 @@ test: .tools/ready-test
 
 smoke: build targets .tools/ready-test
 	SMOKE_LEVEL=$(LEVEL) $(GO) test -count=1 -timeout 20m ./test/smoke/...
+
+test-python: build
+	for version in 3.8 3.9 3.10 3.11 3.12 3.13 3.14; do \
+	    interpreter=$$(tools/python.sh $$version) || continue; \
+	    $$interpreter --version; $$interpreter -m unittest discover -s test/python -t test/python || exit 1; \
+	done
 
 property: build targets
 	test/property/run.py $(N)

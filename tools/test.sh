@@ -65,10 +65,10 @@ run_fuzz() {
     end "$status" "$(count '^--- PASS')" "$(count '^--- FAIL: Fuzz[A-Za-z]*$')" 0
 }
 
-# run_python STAGE [PYTHON] is the tests of the Python module, with another interpreter for the scripts that they run.
+# run_python STAGE PYTHON is the tests of the Python module with an interpreter, for the tests and the scripts that they run.
 run_python() {
     begin "$1"
-    TEST_PYTHON=${2:-} python3 -m unittest discover -s test/python -t test/python -v >"$log" 2>&1
+    "$2" -m unittest discover -s test/python -t test/python -v >"$log" 2>&1
     local status=$?
     grep -v -E ' \.\.\. ok$' "$log" | tail -n 100
     end "$status" "$(count ' \.\.\. ok$')" "$(count '^(FAIL|ERROR): ')" "$(count ' \.\.\. skipped')"
@@ -107,9 +107,9 @@ run smoke-tree tools/cover-tree.sh build/cover
 MSMEMSCOPE_BUILD=$PWD/build/cover GOCOVERDIR=$coverage/smoke SMOKE_LEVEL=1 run_go smoke -timeout 20m ./test/smoke/...
 MSMEMSCOPE_BUILD=$PWD/build/cover GOCOVERDIR=$coverage/smoke run_go guide ./test/guide
 run property make --no-print-directory property N=25
-run_python python
-for python in 3.8 3.13; do # the oldest that is supported and the newest, where they are installed
-    interpreter=$(command -v "python$python") && "$interpreter" -c '' 2>/dev/null && run_python "python-$python" "$interpreter"
+run_python python python3
+for version in 3.8 3.13; do # the oldest that is supported and the newest, where they are installed
+    if interpreter=$(tools/python.sh "$version"); then run_python "python-$version" "$interpreter"; fi
 done
 run aarch64 tools/test-aarch64.sh
 run go-coverage go_gate 85

@@ -11,10 +11,16 @@
 #include "pytrace.h"
 #include "symbols.h"
 
-enum { METH_O = 0x8, METH_FASTCALL = 0x80 };
+enum {
+    METH_NOARGS = 0x4,
+    METH_O = 0x8,
+    METH_FASTCALL = 0x80,
+    SLOT_OFFSET = 16, /* of the only entry of __slots__, behind the two words of every object; the caller checks it */
+};
 
 static struct {
     object *(*new_function)(struct py_method *, object *, object *);
+    object *(*new_method)(object *, struct py_method *);
     const char *(*as_utf8)(object *);
     unsigned long long (*as_u64)(object *);
     void (*clear_error)(void);
@@ -48,6 +54,30 @@ static object *end_range(object *unused, object *name)
 {
     (void)unused;
     ms_py_end(text(name));
+    return none();
+}
+
+static const char *range_name(object *range)
+{
+    object *name = *(object **)((char *)range + SLOT_OFFSET);
+    return name ? text(name) : "";
+}
+
+/* __enter__ of RecordFunction, which has its name in its slot. */
+static object *enter_range(object *range, object *unused)
+{
+    (void)unused;
+    ms_py_begin(range_name(range));
+    py.take(range);
+    return range;
+}
+
+/* __exit__(type, value, traceback); None lets an exception pass. */
+static object *exit_range(object *range, object *const *unused, long count)
+{
+    (void)unused;
+    (void)count;
+    ms_py_end(range_name(range));
     return none();
 }
 
@@ -98,20 +128,43 @@ static struct py_method methods[] = {
     {"on_c_return", (void *)monitor_c_return, METH_FASTCALL, NULL},
 };
 
-MS_EXPORT void *ms_py_function(const char *name, void *none_object)
+static struct py_method range_methods[] = {
+    {"__enter__", (void *)enter_range, METH_NOARGS, NULL},
+    {"__exit__", (void *)exit_range, METH_FASTCALL, NULL},
+};
+
+/* Looks the functions of Python up. */
+static bool resolve(void *none_object)
 {
     int saved = errno;
     py.none = none_object;
     py.new_function = find_symbol("PyCFunction_NewEx", NULL);
+    py.new_method = find_symbol("PyDescr_NewMethod", NULL);
     py.as_utf8 = find_symbol("PyUnicode_AsUTF8", NULL);
     py.as_u64 = find_symbol("PyLong_AsUnsignedLongLong", NULL);
     py.clear_error = find_symbol("PyErr_Clear", NULL);
     py.take = find_symbol("Py_IncRef", NULL);
     errno = saved;
-    if (py.new_function && py.as_utf8 && py.as_u64 && py.clear_error && py.take)
+    return py.new_function && py.new_method && py.as_utf8 && py.as_u64 && py.clear_error && py.take;
+}
+
+MS_EXPORT void *ms_py_function(const char *name, void *none_object)
+{
+    if (resolve(none_object))
         for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
             if (strcmp(methods[i].name, name) == 0)
                 return py.new_function(&methods[i], NULL, NULL);
+    if (py.take)
+        none();
+    return py.take ? none_object : NULL;
+}
+
+MS_EXPORT void *ms_py_range_method(const char *name, void *class, void *none_object)
+{
+    if (resolve(none_object))
+        for (size_t i = 0; i < sizeof range_methods / sizeof *range_methods; i++)
+            if (strcmp(range_methods[i].name, name) == 0)
+                return py.new_method(class, &range_methods[i]);
     if (py.take)
         none();
     return py.take ? none_object : NULL;

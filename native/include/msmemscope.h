@@ -168,6 +168,12 @@ void ms_py_trace_stop(int by_monitoring);
 void *ms_py_function(const char *name, void *none);
 
 /*
+ * A new method, __enter__ or __exit__, for a class of ranges: its objects have their name, a string, behind the two words that every
+ * object begins with. `none` as above. Needs the GIL.
+ */
+void *ms_py_range_method(const char *name, void *class, void *none);
+
+/*
  * A line for the log of the recording, by `level`: 0 debug, 1 info, 2 warning, 3 error; at most 1024 bytes. Nothing happens, and the
  * result is -1, when the process is not recorded or has recorded nothing yet; else it is 0.
  */

@@ -194,3 +194,17 @@ def builtin(name):
     make = ctypes.PyDLL(None).ms_py_function
     make.argtypes, make.restype = [_text, ctypes.py_object], ctypes.py_object
     return make(name.encode(), None)
+
+
+def range_method(name, owner):
+    """__enter__ or __exit__ in C for a class that has the name of a range as its only slot; only with builtin()."""
+    make = ctypes.PyDLL(None).ms_py_range_method
+    make.argtypes, make.restype = [_text, ctypes.py_object, ctypes.py_object], ctypes.py_object
+    return make(name.encode(), owner, None)
+
+
+def slot_is_first(instance, value):
+    """Whether the only slot of an object is where ms_py_range_method looks for it."""
+    return type(instance).__basicsize__ == 3 * ctypes.sizeof(ctypes.c_void_p) and ctypes.c_void_p.from_address(
+        id(instance) + 2 * ctypes.sizeof(ctypes.c_void_p)
+    ).value == id(value)

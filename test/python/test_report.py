@@ -240,9 +240,28 @@ with msmemscope.RecordFunction("paused"):
                     msmemscope.RecordFunction(name)
                 except (TypeError, ValueError) as e:
                     print(type(e).__name__)
+            class Own(msmemscope.RecordFunction):
+                pass
+            with Own("own") as own:
+                print(type(own).__name__)
+            try:
+                with msmemscope.RecordFunction("fails"):
+                    raise KeyError
+            except KeyError:
+                print("KeyError")
+            unmade = msmemscope.RecordFunction.__new__(msmemscope.RecordFunction)
+            try:
+                with unmade:
+                    pass
+            except AttributeError:  # in Python; in C its name is empty
+                pass
+            try:
+                msmemscope.RecordFunction.__enter__(3)
+            except (AttributeError, TypeError):
+                print("no range")
             """
         )
-        self.assertEqual(run.out.split(), ["TypeError", "ValueError"])
+        self.assertEqual(run.out.split(), ["TypeError", "ValueError", "Own", "KeyError", "no", "range"])
 
     def test_functions(self):
         run = self.run_script(

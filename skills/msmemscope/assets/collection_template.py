@@ -16,7 +16,7 @@ import sys
 
 try:
     import msmemscope
-except ImportError as error:  # not installed, or not in this version yet
+except ImportError as error:  # not installed
     print(f"memory is not recorded: {error}", file=sys.stderr)
     msmemscope = None
 
