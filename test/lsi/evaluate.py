@@ -97,7 +97,7 @@ def judge(case, out, labels):
     report, binary = run(case, out)
     label = labels[case.program].get(case.leaks, {"leaks": [], "part_of_it": []})
     sites = []
-    for site in report["top_leak_sites"] + report["resident_baselines"]:
+    for site in [*(report["top_leak_sites"] or []), *(report["resident_baselines"] or [])]:
         names = names_in(site, case.program, binary)
         leaks = names & set(label["leaks"])
         suspected = site["class"] == "suspected_leak"
@@ -189,7 +189,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", nargs="*", help="all of them without any")
     parser.add_argument("--out", default=os.path.join(ROOT, "build"), help="the build tree")
-    parser.add_argument("--beats", type=int, nargs="+", default=sorted(BEAT_MS), choices=sorted(BEAT_MS))
+    parser.add_argument("--beats", type=int, nargs="+", default=[300, 60], choices=sorted(BEAT_MS))
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--clean-seeds", type=int, default=6, help="clean runs of each program, base and length")
     parser.add_argument("--leak-seeds", type=int, default=2, help="runs of each leak, base and length")
@@ -211,9 +211,9 @@ def main():
                 try:
                     results.write(json.dumps(future.result()) + "\n")
                     results.flush()
-                except Failed as failure:
+                except Exception as failure:  # one run that cannot be judged does not end the others
                     failures += 1
-                    print(f"FAILED {failure}", file=sys.stderr)
+                    print(f"FAILED {failure!r}", file=sys.stderr)
                 if done % 20 == 0:
                     print(f"{done} of {len(todo)}", file=sys.stderr)
     with open(path, encoding="utf-8") as file:
