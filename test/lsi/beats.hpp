@@ -3,6 +3,7 @@
 // as if it were not.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -42,6 +43,7 @@ class Run
         tick_++;
         next_ += length_;
         std::this_thread::sleep_until(next_);
+        delay_ = std::max(delay_, std::chrono::steady_clock::now() - next_);
         return true;
     }
 
@@ -95,10 +97,11 @@ class Run
         return least / std::pow(1 - unit(), 1 / a);
     } // a heavy tail
 
-    // As a service that is stopped: without destructors.
+    // As a service that is stopped: without destructors. Says the greatest delay in seconds, too, by which a run is known that
+    // did not get the processor when it should.
     [[noreturn]] void end(unsigned long sum)
     {
-        std::printf("%lu\n", sum);
+        std::printf("%lu %.3f\n", sum, std::chrono::duration<double>(delay_).count());
         std::fflush(stdout);
         _exit(0);
     }
@@ -107,6 +110,7 @@ class Run
     long ticks_, tick_ = 0;
     std::chrono::microseconds length_;
     std::chrono::steady_clock::time_point next_;
+    std::chrono::steady_clock::duration delay_{};
     std::mt19937_64 random_;
     std::string leaks_;
 };

@@ -87,7 +87,7 @@ def main():
         waiting = [wait for wait in waiting if wait[0] > now]
         for _ in range(run.poisson(actions)):
             done.append(("edit", now, "x" * run.random.randint(10, 100)))
-    beats.end(total + len(models) + len(done))
+    run.end(total + len(models) + len(done))
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ class Renderer:
         return body
 
     def traced_page(self, trace):
-        number = self.run.skewed(self.catalogue)
+        number = self.run.skewed(self.catalogue)  # site traced_number
         key = (number, f"trace {trace:032x}")  # site traced
         body = self.render(number)  # site traced
         if self.run.leak("a"):
@@ -69,12 +69,12 @@ def main():
             else:
                 total += len(renderer.page())
         for _ in range(run.poisson(moments)):
-            moment += 1
+            moment += 1  # site moment
             if run.leak("b"):
                 total += len(rate_of(moment))  # site rate
             else:
                 total += len(bounded_rate_of(moment))
-    beats.end(total)
+    run.end(total)
 
 
 if __name__ == "__main__":

@@ -21,9 +21,13 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-# Length of a beat in milliseconds. Short windows get longer beats: a program does not start faster because beats are
-# short, and its start is to be a small part of the window, as it is when beats last a second.
-BEAT_MS = {60: 200, 300: 100}
+# Milliseconds. Shorter beats are possible, but then the start of a program is more of its window than it is in life,
+# where a beat is a second.
+BEAT_MS = 200
+# A run in which the program waited longer for the processor, in beats, is repeated, and not judged: what it did over
+# time is not what it means to do.
+MOST_DELAY = 3
+TRIES = 4
 
 Case = collections.namedtuple("Case", "program beats seed leaks base")
 
@@ -68,16 +72,16 @@ def names_in(site, program, binary):
 
 
 def run(case, out):
-    """Runs one case; the report as data."""
+    """Runs one case; the report as data, the delay in beats, the binary."""
     binary = os.path.join(out, "lsi", case.program)
     binary = binary if os.path.exists(binary) else None
     words = [binary] if binary else [sys.executable, os.path.join(HERE, case.program + ".py")]
-    words += [str(case.beats), str(BEAT_MS[case.beats]), str(case.seed), case.leaks or "-", case.base]
+    words += [str(case.beats), str(BEAT_MS), str(case.seed), case.leaks or "-", case.base]
     work = tempfile.mkdtemp(prefix="lsi.")
     try:
-        environment = dict(os.environ, MSMEMSCOPE_HEAP_BEAT_MS=str(BEAT_MS[case.beats]), PYTHONMALLOC="malloc")
+        environment = dict(os.environ, MSMEMSCOPE_HEAP_BEAT_MS=str(BEAT_MS), PYTHONMALLOC="malloc")
         tool = [os.path.join(out, "bin", "msmemscope"), "--analysis=host-leaks", "--output-path=" + work, "--"]
-        limit = 60 + 3 * case.beats * BEAT_MS[case.beats] / 1000
+        limit = 300 + 3 * case.beats * BEAT_MS / 1000
         done = subprocess.run(
             tool + words, cwd=work, env=environment, capture_output=True, text=True, timeout=limit, check=False
         )
@@ -85,7 +89,7 @@ def run(case, out):
         if done.returncode != 0 or len(reports) != 1:
             raise Failed(f"{case}: status {done.returncode}, {len(reports)} reports: {done.stderr[-300:]}")
         with open(reports[0], encoding="utf-8") as file:
-            return json.load(file), binary
+            return json.load(file), float(done.stdout.split()[1]) * 1000 / BEAT_MS, binary
     except subprocess.TimeoutExpired as error:
         raise Failed(f"{case}: no end within {limit:.0f} s") from error
     finally:
@@ -94,7 +98,12 @@ def run(case, out):
 
 def judge(case, out, labels):
     """One line of the results: what was suspected, and what of it is right."""
-    report, binary = run(case, out)
+    for _ in range(TRIES):
+        report, delay, binary = run(case, out)
+        if delay <= MOST_DELAY:
+            break
+    else:
+        raise Failed(f"{case}: {delay:.0f} beats late, {TRIES} times")
     label = labels[case.program].get(case.leaks, {"leaks": [], "part_of_it": []})
     sites = []
     for site in [*(report["top_leak_sites"] or []), *(report["resident_baselines"] or [])]:
@@ -114,6 +123,7 @@ def judge(case, out, labels):
     suspected = sum(site["class"] == "suspected_leak" for site in sites)
     return case._asdict() | {
         "ticks": report["series"]["ticks"],
+        "delay": delay,
         "usable": report["data_health"]["usable_as_leak_conclusion"],
         "unlisted": report["suspected_leaks"] - suspected,
         "stacks_with_series": report["series"]["stacks_with_series"],
@@ -151,9 +161,10 @@ def print_tables(results):
         for program in sorted({r["program"] for r in some}):
             print("| " + " | ".join([program, *summary([r for r in some if r["program"] == program])]) + " |")
         print("| **all** | " + " | ".join(summary(some)) + " |")
-        late = min(r["ticks"] / r["beats"] for r in some)
+        least, late = min(r["ticks"] / r["beats"] for r in some), max(r["delay"] for r in some)
         unlisted, unusable = sum(r["unlisted"] for r in some), sum(not r["usable"] for r in some)
-        print(f"\nBeats taken: {late:.2f} of those meant, or more. Suspected, not listed, so not judged: {unlisted}.")
+        print(f"\nAt least {least:.2f} of the beats were taken; no program was more than {late:.1f} beats late.")
+        print(f"Suspected, but not listed, and so not judged: {unlisted}.")
         print(f"Reports that call themselves unusable: {unusable}.\n")
         for r in some:
             case = f"{r['program']} {r['leaks'] or '-'} {r['base']} seed {r['seed']}"
@@ -189,7 +200,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", nargs="*", help="all of them without any")
     parser.add_argument("--out", default=os.path.join(ROOT, "build"), help="the build tree")
-    parser.add_argument("--beats", type=int, nargs="+", default=[300, 60], choices=sorted(BEAT_MS))
+    parser.add_argument("--beats", type=int, nargs="+", default=[300, 60])
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--clean-seeds", type=int, default=6, help="clean runs of each program, base and length")
     parser.add_argument("--leak-seeds", type=int, default=2, help="runs of each leak, base and length")

@@ -87,7 +87,7 @@ def main():
             if run.leak("a") and run.chance(keep):
                 kept.append(batch)  # site kept
             del batch, loss
-    beats.end(total + len(table))
+    run.end(total + len(table))
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ def main():
         for job in [job for job in jobs if job.ends <= now]:
             job.close(run.chance(fails) and run.leak("a"))
         jobs = [job for job in jobs if job.ends > now]
-    beats.end(number)
+    run.end(number)
 
 
 if __name__ == "__main__":

@@ -67,6 +67,8 @@ const (
 	earlyShare     = 0.8 // of the live blocks that were allocated before the last third
 	shortBeats     = 60
 	saturatingConc = 0.5
+	decayShare     = 0.75
+	decayErrors    = 1.6 // standard errors
 	boundedLife    = 0.1
 	neutral        = 0.5
 	leastFloor     = 4096 // bytes
@@ -86,7 +88,7 @@ func Judge(s *Stack) Verdict {
 	v.Scale = scale(s, v.Slope)
 	gate := 0.35 + 0.65*min(1, 1.6*min(v.Growth, max(v.Pattern, v.Growth/2)))
 	v.LSI = 100 * gate * (0.30*v.Growth + 0.20*v.Release + 0.20*v.Lifetime + 0.20*v.Pattern + 0.10*v.Scale)
-	v.Saturating = conc < saturatingConc
+	v.Saturating = conc < saturatingConc || decaying(s)
 	v.BoundedAge = v.Lifetime < boundedLife && v.Growth >= suspectGrowth
 	v.Class = classify(s, &v)
 	return v
@@ -177,6 +179,32 @@ func valleys(y []float64) []float64 {
 // cut is the age in beats from which a block counts as mature: younger ones are mostly in use.
 func cut(s *Stack) float64 {
 	return min(0.25*s.Span, 3*s.MeanLifetime+1)
+}
+
+// decaying says that ever fewer blocks are left over: significantly fewer from the last third than from the one before. The
+// valleys of growth() tell it from bytes at a few points, which misses growth like the logarithm of time when blocks are few.
+func decaying(s *Stack) bool {
+	if s.Survivors == nil || s.Span <= 0 {
+		return false
+	}
+	const parts = 8 // of each third; how much they differ tells bursts from chance
+	mature := s.Span - cut(s)
+	var third [2]float64
+	noise := 0.0
+	for i := range third {
+		squares := 0.0
+		for j := range parts {
+			from := mature / 3 * (float64(i+1) + float64(j)/parts)
+			n := s.survivors(from, from+mature/3/parts)
+			third[i] += n
+			squares += n * n
+		}
+		mean := third[i] / parts
+		noise += max(squares-mean*third[i], 0) * parts / (parts - 1) // the variance of the third
+	}
+	before, last := third[0], third[1]
+	noise = max(noise, before+last)
+	return last < decayShare*before && before-last > decayErrors*math.Sqrt(noise)
 }
 
 // release is R: how little of what could have been freed was, and whether what survives goes on surviving.
