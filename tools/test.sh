@@ -98,7 +98,8 @@ run_cmocka native make --no-print-directory native-test
 run_cmocka asan make --no-print-directory native-asan
 run native-fuzz make --no-print-directory native-fuzz SECONDS=15
 run_cmocka tsan make --no-print-directory native-tsan
-run_cmocka hostheap make --no-print-directory hostheap-test
+run_cmocka hostheap make --no-print-directory hostheap-test PROGRAMS=12 KILLS=4
+run_cmocka hostheap-tsan make --no-print-directory hostheap-tsan
 run_cmocka vnpu-asan make --no-print-directory vnpu-test
 run_cmocka vnpu-tsan make --no-print-directory vnpu-test SANITIZE=thread
 run_go unit -cover -coverpkg=memscope/internal/... $("$go" list ./... | grep -v /test/) -args -test.gocoverdir="$coverage/unit"

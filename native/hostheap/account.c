@@ -202,49 +202,49 @@ void note_free(void *address)
     leave();
 }
 
-void take_block(void *address, struct taken *taken)
+bool begin_resize(void *address, struct taken *taken)
 {
     memset(taken, 0, sizeof *taken);
     if (!enter())
-        return;
+        return false;
     uint32_t window = __atomic_load_n(&tables.heap->window, __ATOMIC_RELAXED);
-    struct block block;
     if (window && !stopped(window)) {
         taken->window = window;
-        taken->found = take(address, window, &block);
-        if (taken->found) {
-            taken->stack = block.stack;
-            taken->size = block.size;
-            taken->tick = block.tick;
-        } else {
+        taken->found = take(address, window, &taken->block);
+        if (!taken->found)
             taken->usable = real.usable_size(address);
-        }
     }
-    leave();
+    return true;
 }
 
-void put_back(const void *address, const struct taken *taken)
+/* Who closes a window waits for us, so it is also ours when there is none any more; in another one the block is forgotten. */
+static bool still_in(uint32_t window)
 {
-    if (!taken->found || !enter())
-        return;
-    struct block block = {taken->size, taken->tick, taken->stack}, old;
-    if (__atomic_load_n(&tables.heap->window, __ATOMIC_RELAXED) == taken->window &&
-        ledger_insert(taken->window, (uintptr_t)address, &block, &old) == INSERTED &&
-        taken->stack != MS_HEAP_STACK_UNTRACKED)
-        count_live(taken->stack, 1);
-    leave();
+    uint32_t now = __atomic_load_n(&tables.heap->window, __ATOMIC_RELAXED);
+    return window && (now == window || now == 0);
 }
 
-void settle_taken(const struct taken *taken)
+void resized(const struct taken *taken, const void *fresh, size_t size, const struct ms_regs *caller)
 {
-    if (!taken->window || !enter())
-        return;
-    struct block block = {taken->size, taken->tick, taken->stack};
-    if (__atomic_load_n(&tables.heap->window, __ATOMIC_RELAXED) == taken->window) {
+    if (still_in(taken->window)) {
         if (!taken->found)
             count_unknown(taken->usable);
-        else if (taken->stack != MS_HEAP_STACK_UNTRACKED)
-            count_free(&block);
+        else if (taken->block.stack != MS_HEAP_STACK_UNTRACKED)
+            count_free(&taken->block);
     }
+    if (fresh) {
+        account(fresh, size, caller);
+        self.last = fresh;
+    }
+    leave();
+}
+
+void not_resized(const struct taken *taken, const void *address)
+{
+    struct block old;
+    if (taken->found && still_in(taken->window) &&
+        ledger_insert(taken->window, (uintptr_t)address, &taken->block, &old) == INSERTED &&
+        taken->block.stack != MS_HEAP_STACK_UNTRACKED)
+        count_live(taken->block.stack, 1);
     leave();
 }

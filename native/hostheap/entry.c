@@ -63,14 +63,13 @@ static void *move_early(void *block, size_t size)
 static void *resize(void *block, size_t size, const struct ms_regs *caller)
 {
     struct taken taken;
-    take_block(block, &taken);
+    if (!begin_resize(block, &taken))
+        return real.realloc(block, size);
     void *fresh = real.realloc(block, size);
-    if (!fresh && size != 0) { /* the block is what it was */
-        put_back(block, &taken);
-        return NULL;
-    }
-    settle_taken(&taken);
-    note_alloc(fresh, size, caller);
+    if (!fresh && size != 0)
+        not_resized(&taken, block);
+    else
+        resized(&taken, fresh, size, caller);
     return fresh;
 }
 

@@ -26,6 +26,11 @@ $(hostheap_test)/target: native/hostheap/test/target.c native/hostheap/test/targ
 	@mkdir -p $(@D)
 	$(CC) $(HOSTHEAP_CFLAGS) -fno-builtin -O2 -g -pthread -o $@ $< -ldl
 
+# For test/property/heap.py.
+$(hostheap_test)/random: $(patsubst %,native/hostheap/test/%,random.c account.c account.h) native/hostheap/hostheap.mk
+	@mkdir -p $(@D)
+	$(CC) $(HOSTHEAP_CFLAGS) -fvisibility=default -fno-builtin -fno-optimize-sibling-calls -O2 -g -pthread -o $@ $(filter %.c,$^) -ldl
+
 $(hostheap_test)/pool.so: native/hostheap/test/pool.c
 	@mkdir -p $(@D)
 	$(CC) -O1 -fPIC -shared -o $@ $<
@@ -34,9 +39,40 @@ $(hostheap_test)/plugin-a.so $(hostheap_test)/plugin-b.so: native/hostheap/test/
 	@mkdir -p $(@D)
 	$(CC) -O1 -fno-builtin -fPIC -shared -o $@ $<
 
+# PROGRAMS, KILLS: random programs against their own account, to their end and killed at a random moment.
 .PHONY: hostheap-test
-hostheap-test: $(hostheap_library) $(patsubst %,$(hostheap_test)/%,test_hostheap target plugin-a.so plugin-b.so pool.so)
+PROGRAMS ?= 200
+KILLS ?= 100
+hostheap-test: build $(patsubst %,$(hostheap_test)/%,test_hostheap target random plugin-a.so plugin-b.so pool.so)
 	$(hostheap_test)/test_hostheap $(hostheap_library)
+	test/property/heap.py $(hostheap_test)/random $(PROGRAMS)
+	test/property/heap.py --kills $(hostheap_test)/random $(KILLS)
+
+# The hook and its target as one program under the thread sanitizer, which has a malloc of its own: so that of the hook bears
+# another name here and is called by the target alone. The operators stay away: libtsan has some, too.
+hostheap_tsan := $(hostheap_test)/tsan
+hostheap_renamed := $(foreach f,malloc calloc realloc reallocarray posix_memalign aligned_alloc memalign valloc pvalloc free cfree \
+	free_sized free_aligned_sized malloc_usable_size dlclose _exit _Exit,-D$(f)=hooked_$(f))
+$(hostheap_tsan)/target: $(filter-out %/operators.c,$(hostheap_sources)) native/hostheap/test/target.c native/hostheap/test/target.h \
+		$(hostheap_headers) native/hostheap/hostheap.mk
+	@mkdir -p $(@D)
+	$(CC) $(HOSTHEAP_CFLAGS) $(hostheap_renamed) -fsanitize=thread -Wno-tsan -fno-builtin -O1 -g -rdynamic -pthread -o $@ $(filter %.c,$^) -ldl
+
+$(hostheap_tsan)/plugin-a.so $(hostheap_tsan)/plugin-b.so: native/hostheap/test/plugin.c
+	@mkdir -p $(@D)
+	$(CC) $(hostheap_renamed) -O1 -fno-builtin -fPIC -shared -o $@ $<
+
+$(hostheap_tsan)/test_hostheap: $(hostheap_test)/test_hostheap
+	@mkdir -p $(@D)
+	cp $< $@
+
+# SOAK=1: 2,000 forks. Allocation in signal handlers is what one of the cases is about.
+.PHONY: hostheap-tsan
+hostheap-tsan: $(patsubst %,$(hostheap_tsan)/%,test_hostheap target plugin-a.so plugin-b.so)
+	for case in storms threads complaint_1_forks complaint_4_and_23_loads signal_handlers second_window; do \
+		TSAN_OPTIONS=halt_on_error=1:die_after_fork=0:atexit_sleep_ms=0:report_signal_unsafe=0 \
+			$(hostheap_tsan)/test_hostheap '' $$case || exit; \
+	done
 
 # ---- figures: ROUNDS=5 WORKLOADS="W1 W2"
 hostheap_bench := build/native/hostheap-bench

@@ -397,14 +397,32 @@ static void after_fork(void)
     errno = saved;
 }
 
-/* What pthread_atfork is made of: that one is in libpthread before glibc 2.34. */
+/* Not in a vfork child, which has its parent's memory. */
+void note_end(void)
+{
+    if (__atomic_load_n(&life->window, __ATOMIC_ACQUIRE) && tables.heap->pid == (uint32_t)getpid())
+        __atomic_store_n(&tables.heap->state, MS_HEAP_ENDED, __ATOMIC_RELEASE);
+}
+
+static void quick_end(void *unused)
+{
+    (void)unused;
+    note_end();
+}
+
+/*
+ * What pthread_atfork and at_quick_exit are made of: the first is in libpthread before glibc 2.34. quick_exit runs no
+ * destructors and calls an _exit of its own.
+ */
 extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
+extern int __cxa_at_quick_exit(void (*function)(void *), void *library);
 
 __attribute__((constructor)) static void begin(void)
 {
     int saved = errno;
     self.depth++;
     __register_atfork(NULL, NULL, after_fork, NULL);
+    __cxa_at_quick_exit(quick_end, NULL);
     int (*create)(pthread_key_t *, void (*)(void *)) = find_function("pthread_key_create");
     if (create && create(&key, end_of_thread) == 0)
         set_specific = find_function("pthread_setspecific");
@@ -412,13 +430,6 @@ __attribute__((constructor)) static void begin(void)
         join();
     self.depth--;
     errno = saved;
-}
-
-/* Not in a vfork child, which has its parent's memory. */
-void note_end(void)
-{
-    if (__atomic_load_n(&life->window, __ATOMIC_ACQUIRE) && tables.heap->pid == (uint32_t)getpid())
-        __atomic_store_n(&tables.heap->state, MS_HEAP_ENDED, __ATOMIC_RELEASE);
 }
 
 __attribute__((destructor)) static void end(void)

@@ -150,24 +150,27 @@ void note_alloc(const void *block, size_t size, const struct ms_regs *caller);
 /* Before the real free. */
 void note_free(void *block);
 
-/* realloc: takes the block out before the real call; what was found goes back if the call fails. */
-struct taken {
-    bool found;
-    uint32_t stack, window;
-    uint64_t size, tick;
-    size_t usable; /* of a block from before the window; 0: none */
-};
-void take_block(void *block, struct taken *taken);
-void put_back(const void *block, const struct taken *taken);
-void settle_taken(const struct taken *taken);
-
-/* ---- ledger.c */
-
 struct block {
     uint64_t size;
     uint64_t tick; /* when it was allocated */
     uint32_t stack;
 };
+
+/*
+ * realloc: the block is taken out before the real call. The thread is inside the hook until that has returned, lest a
+ * close or a death find half of it. begin_resize: false, and nothing is to follow: it was inside already.
+ */
+struct taken {
+    bool found;
+    uint32_t window;
+    struct block block;
+    size_t usable; /* of a block from before the window; 0: none */
+};
+bool begin_resize(void *block, struct taken *taken);
+void resized(const struct taken *taken, const void *fresh, size_t size, const struct ms_regs *caller);
+void not_resized(const struct taken *taken, const void *block); /* it is what it was */
+
+/* ---- ledger.c */
 
 enum insertion { INSERTED, REPLACED, FULL };
 

@@ -103,7 +103,7 @@ static struct {
     size_t size;
 } places[PLACES];
 static pthread_mutex_t locks[64];
-static volatile bool over;
+static bool over;
 
 static uint64_t next_random(uint64_t *state)
 {
@@ -119,7 +119,7 @@ static __attribute__((noinline)) void *get(unsigned how, size_t size)
     case 0:
         return calloc(1, size);
     case 1:
-        return aligned_alloc(64, size);
+        return memalign(64, size); /* of any size, which the sanitizer wants a multiple for aligned_alloc */
     case 2:
         return posix_memalign(&p, 128, size) ? NULL : p;
     default:
@@ -173,7 +173,7 @@ static void account_for_places(void)
 static void *endless(void *seed)
 {
     uint64_t state = (uintptr_t)seed;
-    while (!over)
+    while (!__atomic_load_n(&over, __ATOMIC_RELAXED))
         step(&state, 3);
     return NULL;
 }
@@ -188,7 +188,7 @@ static void start_busy(void)
 
 static void end_busy(void)
 {
-    over = true;
+    __atomic_store_n(&over, true, __ATOMIC_RELAXED);
     for (int i = 0; i < 8; i++)
         pthread_join(busy[i], NULL);
     account_for_places();

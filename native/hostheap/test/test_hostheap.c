@@ -1,7 +1,7 @@
 /*
  * test_hostheap.c - the host heap's hook in real processes, against the account that these keep themselves, block for block.
  *
- * test_hostheap LIBRARY runs all cases with that library preloaded.
+ * test_hostheap LIBRARY [CASE] runs all cases with that library preloaded; '': the target has it in itself.
  */
 #include "tables.h"
 #include "target.h"
@@ -51,7 +51,8 @@ static void begin(struct run *r, const struct sizes *sizes, const char *scenario
     if (r->pid == 0) {
         char preload[1200];
         snprintf(preload, sizeof preload, "%s%s%s", library, also ? ":" : "", also ? also : "");
-        setenv("LD_PRELOAD", preload, 1);
+        if (library)
+            setenv("LD_PRELOAD", preload, 1);
         setenv("MSMEMSCOPE_SESSION", r->c.session, 1);
         setenv("ACCOUNT_FD", fd, 1);
         alarm(400); /* no hang outlives this */
