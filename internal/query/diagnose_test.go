@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"memscope/internal/dump/read"
@@ -250,6 +251,25 @@ func TestOOMWithoutTheCard(t *testing.T) {
 		if got := at(result, "conclusions.0.text"); got != c.text {
 			t.Errorf("%v, want %s", got, c.text)
 		}
+	}
+}
+
+// TestOOMRepeated: what is asked again at once is one case; another size, and the same after a while, are others.
+func TestOOMRepeated(t *testing.T) {
+	s := newScene()
+	for range 4 {
+		s.oom(30*mib, 1100*mib, 0)
+	}
+	s.oom(31*mib, 1100*mib, 0)
+	s.now += int64(3 * time.Second)
+	s.oom(31*mib, 1100*mib, 0)
+	result := ask(t, "oom", store(t, "memscope_dump_1.csv", []byte(s.end())))["result"]
+	var got []string
+	for i := range at(result, "cases").([]any) {
+		got = append(got, fmt.Sprint(at(result, fmt.Sprintf("cases.%d.req_size", i)), " ", at(result, fmt.Sprintf("cases.%d.attempts", i))))
+	}
+	if want := []string{fmt.Sprint(float64(30*mib), " 4"), fmt.Sprint(float64(31*mib), " 1"), fmt.Sprint(float64(31*mib), " 1")}; !slices.Equal(got, want) {
+		t.Errorf("cases %q, want %q", got, want)
 	}
 }
 

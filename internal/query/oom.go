@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"memscope/internal/dump/read"
 	"memscope/internal/event"
@@ -21,7 +22,8 @@ Reads the OOM_DETAIL rows that --analysis=oom writes. Hints, each with its numbe
   pool growth      the request came from a framework pool that wanted to grow
   repeated stack   one call stack made 3 or more of the latest allocations
   accumulation     the latest allocations are alike in size: something piles up
-  other processes  most of the card was held by others`,
+  other processes  most of the card was held by others
+A request that is repeated within 2 s, as a pool does before it gives up, is one case.`,
 	setup: func(fs *flag.FlagSet) func(*env, []string) (result, error) {
 		detail := fs.Int("detail", 10, "rows to list of each kind; 0: none")
 		return func(e *env, args []string) (result, error) {
@@ -70,6 +72,8 @@ type oomCase struct {
 	TopBytes    int64       `json:"top_bytes"`
 	RecentBytes int64       `json:"recent_bytes"`
 	Hints       []string    `json:"hints"`
+	Attempts    int         `json:"attempts"` // calls of the driver in this case
+	last        int64       // when the latest of them was, ns
 	hal         int64       // what the process had from the driver; -1: not told
 }
 
@@ -154,10 +158,13 @@ func (o *oom) record(b *read.Batch, r *read.Row) {
 	d := device{r.PID, r.Device}
 	stack := stackOf(b, r)
 	if r.Sub == event.OOMTrigger {
+		if at, ok := o.open[d]; ok && o.list[at].goesOn(value("func"), number("req_size"), r.Stamp) {
+			return
+		}
 		s := o.card(r)
 		o.open[d] = len(o.list)
 		o.list = append(o.list, &oomCase{Process: pidName(r.PID), Device: deviceName(r.Device), At: r.Stamp, Func: value("func"),
-			Request: number("req_size"), Flag: value("flag"), Ret: value("ret"), Stack: stack,
+			Request: number("req_size"), Flag: value("flag"), Ret: value("ret"), Stack: stack, Attempts: 1, last: r.Stamp,
 			Free: s.free, Total: s.total, ProcessUsed: s.process, DeviceUsed: s.device, hal: s.hal})
 		return
 	}
@@ -177,6 +184,20 @@ func (o *oom) record(b *read.Batch, r *read.Row) {
 		c.Recent = append(c.Recent, rec)
 		c.RecentBytes += max(rec.Size, 0)
 	}
+}
+
+// retry is how long after a refusal the same request belongs to the same case: as long as the rows of blocks are not repeated (contract
+// 3.4). A pool asks again with other pages and when it has emptied its cache, each of which is a call of the driver and a row.
+const retry = 2 * time.Second
+
+// goesOn notes one more attempt, or says that a request is another case.
+func (c *oomCase) goesOn(function string, request, stamp int64) bool {
+	if c.Func != function || c.Request != request || stamp-c.last > int64(retry) {
+		return false
+	}
+	c.Attempts++
+	c.last = stamp
+	return true
 }
 
 // stackOf is the call stack of a row, the Python one before the other.
@@ -285,6 +306,9 @@ func (o *oomResult) Text(w *report) {
 		w.line("process %s, device %s, at %d ns", c.Process, c.Device, c.At)
 		if c.Request >= 0 {
 			w.line("  %s asked for %s, flag %s, answer %s", cmp.Or(c.Func, "somebody"), size(c.Request), cmp.Or(c.Flag, "?"), cmp.Or(c.Ret, "?"))
+			if c.Attempts > 1 {
+				w.line("  asked %d times within %v", c.Attempts, time.Duration(c.last-c.At).Round(time.Microsecond))
+			}
 			if c.Stack != "" {
 				w.line("  from %s", firstFrames(c.Stack, 3))
 			}

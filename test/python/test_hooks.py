@@ -193,6 +193,23 @@ print("hooked", hasattr(m.NPUModelRunner.profile_run, "__wrapped__"))
         self.assertIn("All decompose hooks registered", run.out)
         self.assertIn("hooked False", run.out)
 
+    def test_by_hand_keeps_the_others_off(self):
+        by_hand = LABELS[("pytorch", "2.7", "fsdp1")][:1]
+        others = LABELS[("vllm_ascend", "11.0", "worker")]
+        targets = [(module, function) for module, function, _ in by_hand + others]
+        self.write_modules(targets)
+        run = self.run_script(
+            f"""
+msmemscope.config(output_path="out", events="alloc,free", analysis="decompose")
+msmemscope.init_framework_hooks("pytorch", "2.7", "fsdp1", "decompose")
+msmemscope.start()
+{self.calls(targets)}
+""",
+            prelude=self.PRELUDE,
+        )
+        self.assertEqual(self.owners(run), [by_hand[0][2]] + ["PTA"] * len(others))
+        self.assertEqual(run.out.count("skipping auto-enable"), 1)
+
     def test_snapshots(self):
         for (framework, version, component), targets in SNAPSHOTS.items():
             with self.subTest(framework):
