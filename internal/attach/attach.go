@@ -148,7 +148,7 @@ func (t *target) converse(in int) error {
 		return done, len(done), true
 	}
 	for {
-		if width, height, err := term.GetSize(in); err == nil {
+		if width, height, err := term.GetSize(in); err == nil && width > 0 && height > 0 { // a pseudo-terminal may not know its own
 			_ = screen.SetSize(width, height)
 		}
 		line, err := screen.ReadLine()

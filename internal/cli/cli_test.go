@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -188,6 +189,24 @@ func allNames() string {
 }
 
 // TestOutputPathOnDisk: a path that cannot be used is told of at once, and the program runs all the same.
+// TestSampleRate: rates are powers of two, up to 2^30, and what becomes of others is said.
+func TestSampleRate(t *testing.T) {
+	for value, want := range map[string]uint32{
+		"1": 1, "2": 2, "3": 4, "4": 4, "1000": 1024, "1073741823": 1 << 30, "1073741824": 1 << 30, "1073741825": 1 << 30,
+		"4294967297": 1 << 30, "99999999999999999999999": 1 << 30,
+	} {
+		r := call(t, "--analysis=host-leaks", "--sample-rate="+value, "p")
+		if r.config == nil || r.config.SampleRate != want {
+			t.Errorf("--sample-rate=%s: %+v %s", value, r.config, r.stderr)
+			continue
+		}
+		said := strings.Contains(r.stderr, fmt.Sprintf("--sample-rate=%s becomes %d, a power of two up to 1073741824", value, want))
+		if said != (value != fmt.Sprint(want)) {
+			t.Errorf("--sample-rate=%s: said %q", value, r.stderr)
+		}
+	}
+}
+
 func TestOutputPathOnDisk(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")

@@ -60,7 +60,7 @@ type answer struct {
 	cards map[int32]card
 	at    int64 // when the driver was asked, CLOCK_MONOTONIC ns
 	why   string
-	lacks string // the function without which there are no numbers of processes
+	lacks string        // the function without which there are no numbers of processes
 	next  chan struct{} // closed when there is another one
 }
 

@@ -122,6 +122,7 @@ class InProcess(Case):
             msmemscope.start()
             second = torch.empty(1000, device="npu:0")
             msmemscope.step()
+            msmemscope.step()
             msmemscope.stop()
             msmemscope.step()
             """
@@ -130,7 +131,8 @@ class InProcess(Case):
         rows = [r for r in run.rows() if r["Event Type"] != "HAL"]
         tensors = [r["Attr"]["size"] for r in rows if r["Event"] == "MALLOC" and "shadow" not in r["Attr"]]
         self.assertEqual(tensors, ["2048", "4096"])
-        self.assertEqual([r["Event Type"] for r in rows if r["Event"] == "SYSTEM"].count("STEP"), 1)
+        steps = [r for r in rows if r["Event"] == "SYSTEM" and r["Event Type"] == "STEP"]
+        self.assertEqual([(r["Name"], r["Device Id"], r["Ptr"]) for r in steps], [("1", "0", "N/A"), ("2", "0", "N/A")])
         self.assertEqual([r["Event Type"] for r in rows if r["Event"] == "SYSTEM"].count("START_TRACE"), 2)
         self.assertEqual(run.out.count("Info: Start tracing."), 2)
         self.assertEqual(run.out.count("Info: Stop tracing."), 2)

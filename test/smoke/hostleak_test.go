@@ -143,6 +143,51 @@ func control(t *testing.T, pid int, command, input string) (stdout, stderr strin
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
+// prompted runs a session on a terminal, types keys at its prompt and answers what the terminal shows.
+func prompted(t *testing.T, pid int, keys string) string {
+	t.Helper()
+	const session = `
+import os, pty, select, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], sys.argv[1:3])
+shown, typed = b"", False
+while True:
+    if not select.select([terminal], [], [], 30)[0]: # it waits for keys: a mistake
+        os.kill(pid, 9)
+    try:
+        shown += os.read(terminal, 4096)
+    except OSError: # the end
+        break
+    if not typed and b"> " in shown:
+        typed = os.write(terminal, sys.argv[3].encode()) > 0
+sys.stdout.buffer.write(shown)
+sys.exit(os.waitpid(pid, 0)[1] != 0)`
+	out, err := exec.Command("python3", "-c", session, tool, "--pid="+strconv.Itoa(pid), keys).CombinedOutput()
+	if err != nil {
+		t.Errorf("the session: %v: %s", err, out)
+	}
+	return string(out)
+}
+
+// TestControlPrompt: a session on a terminal has a prompt that completes words, and ends with the word for it.
+func TestControlPrompt(t *testing.T) {
+	t.Parallel()
+	j := under(t, "--analysis=host-leaks", "sleep", "100").start()
+	var pid int
+	waitFor(t, "the program", func() bool {
+		pid = childNamed(j.cmd.Process.Pid, "sleep")
+		out, _, _ := control(t, max(pid, 1), "display status", "")
+		return pid != 0 && strings.Contains(out, "window 1 open for")
+	})
+	text := prompted(t, pid, "disp\tst\t\rquit\r")
+	if !strings.Contains(text, "msmemscope> ") || !strings.Contains(text, "display status") || !strings.Contains(text, "window 1 open for") {
+		t.Errorf("on a terminal:\n%s", text)
+	}
+	_ = syscall.Kill(pid, syscall.SIGKILL)
+	j.wait().want(128 + int(syscall.SIGKILL))
+}
+
 // TestControlSession: windows of a running process are opened, looked into and closed from outside, also by several at once.
 func TestControlSession(t *testing.T) {
 	t.Parallel()

@@ -4,7 +4,11 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
+	"memscope/internal/analysis"
+	"memscope/internal/analysis/steps"
+	"memscope/internal/config"
 	"memscope/internal/event"
 	"memscope/internal/ledger"
 )
@@ -59,6 +63,31 @@ func TestChoose(t *testing.T) {
 		if len(recent) != min(c.k, len(c.recent)) && c.recent != nil {
 			t.Errorf("%d recent", len(recent))
 		}
+	}
+}
+
+// TestPause: a program that runs out of memory tries again at once; for 2 s after the lists there are no others, but a snapshot each time.
+func TestPause(t *testing.T) {
+	const second = int64(time.Second)
+	l := fill(t, [4]int64{int64(event.PTA), 0, 1, 100}, [4]int64{int64(event.PTA), 0, 2, 300})
+	var rows []string
+	a := Registration().New(analysis.Env{
+		Ledger: l, Config: &config.Config{OOMTopK: 1}, Steps: &steps.Tracker{},
+		Emit: func(ev *event.Event) { rows = append(rows, fmt.Sprint(ev.Name, " ", ev.Stamp)) },
+	})
+	var want []string
+	for _, c := range []struct {
+		at    int64
+		lists bool
+	}{{10 * second, true}, {10*second + 1, false}, {12*second - 1, false}, {12 * second, true}, {13 * second, false}, {14 * second, true}} {
+		a.Event(&event.Event{Kind: event.OOMDetail, Sub: event.OOMTrigger, Device: 0, Stamp: c.at}, nil)
+		if c.lists {
+			want = append(want, fmt.Sprint("OOM_RecentAlloc ", c.at), fmt.Sprint("OOM_TopAlloc ", c.at))
+		}
+		want = append(want, fmt.Sprint("OOM_Snapshot ", c.at))
+	}
+	if !slices.Equal(rows, want) {
+		t.Errorf("rows\n%q, want\n%q", rows, want)
 	}
 }
 
