@@ -53,7 +53,7 @@ endif
 	tools/setup.sh test
 	touch $@
 
-artefacts := $(addprefix $(OUT)/bin/,msmemscope msmemscope.bin mssanitizer)
+artefacts := $(addprefix $(OUT)/bin/,msmemscope msmemscope.run msmemscope.bin mssanitizer)
 -include native/agent/model/model.mk
 -include native/native.mk
 -include native/hostheap/hostheap.mk
@@ -76,7 +76,11 @@ $(OUT)/bin/msmemscope: scripts/msmemscope
 $(OUT)/bin/mssanitizer: $(OUT)/bin/msmemscope
 	ln -sf msmemscope $@
 
-# Go knows better than make what is out of date.
+# The launcher, and the whole program. Go knows better than make what is out of date.
+$(OUT)/bin/msmemscope.run: FORCE
+	@mkdir -p $(@D)
+	$(GO) build -ldflags '$(GO_LDFLAGS)' -o $@ ./cmd/msmemscope-run
+
 $(OUT)/bin/msmemscope.bin: FORCE
 	@mkdir -p $(@D)
 	$(GO) build -ldflags '$(GO_LDFLAGS)' -o $@ ./cmd/msmemscope

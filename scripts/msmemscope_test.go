@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// install makes an installation with the named libraries; its msmemscope.bin prints its arguments and ends with 7.
+// install makes an installation with the named libraries; its programs print their arguments and end with 7.
 func install(t *testing.T, name string, libraries ...string) string {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
@@ -35,7 +35,9 @@ func install(t *testing.T, name string, libraries ...string) string {
 	}
 	write("bin/msmemscope", front, 0o755)
 	write("bin/msmemscope.start", start(t), 0o755)
-	write("bin/msmemscope.bin", []byte("#!/bin/sh\ncase $1 in\n--serve-shell=*) echo the-session; exit 0 ;;\n--release-shell=*) echo \"released $1\" >&2; exit 0 ;;\nesac\nfor word; do printf '<%s>' \"$word\"; done\necho\nexit 7\n"), 0o755)
+	program := []byte("#!/bin/sh\ncase $1 in\n--serve-shell=*) echo the-session; exit 0 ;;\n--release-shell=*) echo \"released $1\" >&2; exit 0 ;;\nesac\nfor word; do printf '<%s>' \"$word\"; done\necho\nexit 7\n")
+	write("bin/msmemscope.run", program, 0o755)
+	write("bin/msmemscope.bin", program, 0o755)
 	for _, l := range libraries {
 		write("lib64/"+l, nil, 0o644)
 	}
@@ -143,9 +145,10 @@ func TestEnvironment(t *testing.T) {
 	for _, name := range []string{"plain", "a b", "ä\"$x'", "a=b", "old bash"} {
 		root := install(t, name)
 		if name == "old bash" {
+			rewrite(t, filepath.Join(root, "bin/msmemscope"), "case ${BASH_VERSION-}:", "case 4.2.46:")
 			rewrite(t, filepath.Join(root, "bin/msmemscope"), "case $BASH_VERSION in", "case 4.2.46 in")
 		}
-		bin := filepath.Join(root, "bin/msmemscope.bin")
+		bin := filepath.Join(root, "bin/msmemscope.run")
 		if err := os.Remove(bin); err != nil {
 			t.Fatal(err)
 		}
@@ -200,7 +203,7 @@ func rewrite(t *testing.T, path, old, text string) {
 // TestIgnoredSignals: the program is told what the caller ignores, and nothing that a shell ignores on its own.
 func TestIgnoredSignals(t *testing.T) {
 	root := install(t, "tool")
-	if err := os.WriteFile(filepath.Join(root, "bin/msmemscope.bin"), []byte("#!/bin/sh\necho $MSMEMSCOPE_SIGIGN\n"), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "bin/msmemscope.run"), []byte("#!/bin/sh\necho $MSMEMSCOPE_SIGIGN\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	front := root + "/bin/msmemscope"
@@ -247,7 +250,7 @@ func TestIncompleteInstallation(t *testing.T) {
 	if status != 1 {
 		t.Errorf("without lib64: status %d", status)
 	}
-	for _, program := range []string{"msmemscope.bin", "msmemscope.start"} {
+	for _, program := range []string{"msmemscope.run", "msmemscope.bin", "msmemscope.start"} {
 		root = install(t, "tool")
 		if err := os.Remove(filepath.Join(root, "bin", program)); err != nil {
 			t.Fatal(err)
@@ -472,5 +475,35 @@ func TestDashCannotSource(t *testing.T) {
 	want(t, "stderr", stderr, "[msmemscope] ERROR: This shell cannot source msmemscope; please use bash or zsh.\n")
 	if stdout != "alive\n" || status != 0 {
 		t.Errorf("status %d, stdout %q", status, stdout)
+	}
+}
+
+// TestPrograms: a run is the launcher's, everything else that the front can tell at once is the whole program's.
+func TestPrograms(t *testing.T) {
+	root := install(t, "tool")
+	for program, text := range map[string]string{"run": "launcher", "bin": "whole"} {
+		if err := os.WriteFile(filepath.Join(root, "bin/msmemscope."+program), []byte("#!/bin/sh\necho "+text+" \"$@\"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("msmemscope", filepath.Join(root, "bin/mssanitizer")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("msmemscope", filepath.Join(root, "bin/mms")); err != nil {
+		t.Fatal(err)
+	}
+	for line, answer := range map[string]string{
+		"bin/msmemscope x dump":       "launcher x dump\n",
+		"bin/msmemscope":              "launcher\n",
+		"bin/mms x":                   "launcher x\n",
+		"bin/msmemscope dump --help":  "whole dump --help\n",
+		"bin/mms dump":                "whole dump\n",
+		"bin/mssanitizer x":           "whole --as=mssanitizer x\n",
+		"dash bin/msmemscope x":       "launcher x\n",
+		"dash bin/msmemscope dump":    "whole dump\n",
+		"bash bin/msmemscope -- dump": "launcher -- dump\n",
+	} {
+		stdout, stderr, _ := sh(t, root, strings.Fields(line)...)
+		want(t, line, stdout+stderr, answer)
 	}
 }

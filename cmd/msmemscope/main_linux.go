@@ -7,7 +7,11 @@ import (
 
 	"memscope/internal/attach"
 	"memscope/internal/cli"
+	"memscope/internal/config"
+	"memscope/internal/control"
 	"memscope/internal/launch"
+	"memscope/internal/leakcheck"
+	"memscope/internal/query"
 	"memscope/internal/sanitizer"
 	"memscope/internal/session"
 )
@@ -15,16 +19,23 @@ import (
 func main() { os.Exit(run()) }
 
 func run() int {
-	if os.Args[0] == session.ProcessName {
+	if os.Args[0] == control.ProcessName {
 		return session.Main(cli.API, os.Args[1:])
 	}
 	if len(os.Args) > 1 && os.Args[1] == "--as=mssanitizer" { // from the front script, called by that name
-		program := sanitizer.Program{Stdout: os.Stdout, Stderr: os.Stderr, Version: cli.Version(), Run: launch.Check}
+		program := sanitizer.Program{Stdout: os.Stdout, Stderr: os.Stderr, Version: cli.Version(), Run: check}
 		return program.Main(os.Args[2:])
 	}
 	program := cli.Program{
-		Stdout: os.Stdout, Stderr: os.Stderr, Dir: os.Getwd, Run: launch.Run, Attach: attach.Run,
-		ServeShell: launch.ServeShell, ReleaseShell: launch.ReleaseShell, Recover: recoverDump,
+		Stdout: os.Stdout, Stderr: os.Stderr, Dir: os.Getwd, Run: launchProgram, Attach: attach.Run,
+		Questions:  cli.Questions{Names: query.Names(), Main: query.Main},
+		ServeShell: launch.ServeShell, ReleaseShell: attach.ReleaseShell, Recover: recoverDump,
 	}
 	return program.Main(os.Args[1:])
+}
+
+func launchProgram(cfg config.Config, words []string) int { return launch.Run(cfg, words, launch.Self) }
+
+func check(cfg config.Config, words []string) (int, *leakcheck.Report) {
+	return launch.Check(cfg, words, launch.Self)
 }

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"syscall"
 
-	"memscope/internal/session"
+	"memscope/internal/control"
 )
 
 // target is a process and where its collector listens.
@@ -135,7 +135,7 @@ func namespace(dir, kind string) string {
 func sessionName(dir string) string {
 	environ, _ := os.ReadFile(dir + "/environ")
 	for _, kv := range strings.Split(string(environ), "\x00") {
-		if name, ok := strings.CutPrefix(kv, session.EnvSession+"="); ok {
+		if name, ok := strings.CutPrefix(kv, control.EnvSession+"="); ok {
 			return name
 		}
 	}

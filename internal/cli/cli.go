@@ -31,6 +31,10 @@ type Program struct {
 
 	// Run starts a program under collection and returns the status to exit with.
 	Run func(cfg config.Config, program []string) int
+	// Else does whatever is not a run, and then what follows here is not used; nil: this program does it.
+	Else func() int
+	// Questions are those of `dump`.
+	Questions Questions
 	// Attach controls a process: one command, or a prompt when that is nil. It returns the status to exit with.
 	Attach func(pid int, command *string) int
 	// ServeShell starts a collector for what is started from a shell, a process id, and prints its session; ReleaseShell ends it.
@@ -39,6 +43,12 @@ type Program struct {
 	// Recover finishes the dump files of a run that was cut off, in a project directory, and tells on w what it did; force: also where rows
 	// that are on disk are lost by it.
 	Recover func(dir string, force bool, w io.Writer) error
+}
+
+// Questions is what the command line has to know of package query. It does not import that, because the launcher starts faster without.
+type Questions struct {
+	Names []string
+	Main  func(words []string, stdout, stderr io.Writer) int
 }
 
 // Main does what the words after the program name ask for and returns the exit status.
@@ -51,11 +61,14 @@ func (p *Program) Main(words []string) int {
 	if err != nil {
 		return p.usageError(usage, err)
 	}
+	if req.action != run && p.Else != nil {
+		return p.Else()
+	}
 	switch req.action {
 	case showHelp:
 		return p.print(help())
 	case showCompletion:
-		return p.print(completion(req.text))
+		return p.print(completion(req.text, p.Questions.Names))
 	case showVersion:
 		return p.print(fmt.Sprintf("msmemscope %s\n", version))
 	case serveShell:

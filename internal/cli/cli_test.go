@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"memscope/internal/config"
+	"memscope/internal/query"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -38,6 +39,7 @@ func call(t *testing.T, words ...string) result {
 			r.config, r.program = &cfg, program
 			return 42
 		},
+		Questions: Questions{Names: query.Names(), Main: query.Main},
 		Recover: func(dir string, force bool, w io.Writer) error {
 			r.recovered, r.forced = dir, force
 			if dir == "broken" {

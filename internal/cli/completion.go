@@ -3,8 +3,6 @@ package cli
 import (
 	"fmt"
 	"strings"
-
-	"memscope/internal/query"
 )
 
 func (p *parser) setCompletion(shell string) error {
@@ -16,15 +14,16 @@ func (p *parser) setCompletion(shell string) error {
 	return refused("completion", shell, "bash, zsh, fish")
 }
 
-// completion is the script for a shell.
-func completion(shell string) string {
+// completion is the script for a shell; questions are those of dump.
+func completion(shell string, questions []string) string {
+	words := strings.Join(append(questions[:len(questions):len(questions)], "recover"), " ")
 	switch shell {
 	case "bash":
-		return bashCompletion()
+		return bashCompletion(words)
 	case "zsh":
-		return zshCompletion()
+		return zshCompletion(words)
 	}
-	return fishCompletion()
+	return fishCompletion(words)
 }
 
 // words of an option that has a list of them.
@@ -45,7 +44,7 @@ func shownOptions() (out []*option) {
 }
 
 // bashCompletion: our options and their words in front of the program, after that what bash would offer for the program.
-func bashCompletion() string {
+func bashCompletion(questions string) string {
 	var names, cases strings.Builder
 	for _, o := range shownOptions() {
 		names.WriteString("--" + o.name)
@@ -106,10 +105,10 @@ _msmemscope_program() {
     fi
 }
 complete -o default -F _msmemscope msmemscope
-`, strings.TrimSpace(names.String()), cases.String(), strings.Join(append(query.Names(), "recover"), " "))
+`, strings.TrimSpace(names.String()), cases.String(), questions)
 }
 
-func zshCompletion() string {
+func zshCompletion(questions string) string {
 	var specs strings.Builder
 	for _, o := range shownOptions() {
 		about := strings.NewReplacer("[", "(", "]", ")", ":", " ", "'", "").Replace(strings.Join(o.help, " "))
@@ -140,15 +139,15 @@ _msmemscope() {
         '*::arguments:_normal'
 }
 compdef _msmemscope msmemscope
-`, specs.String(), strings.Join(append(query.Names(), "recover"), " "))
+`, specs.String(), questions)
 }
 
-func fishCompletion() string {
+func fishCompletion(questions string) string {
 	var out strings.Builder
 	out.WriteString("# fish completion for msmemscope:  msmemscope --completion=fish | source\n")
 	const first = "'test (count (commandline -opc)) -eq 1'"
 	fmt.Fprintf(&out, "complete -c msmemscope -n %s -a dump -d 'answer a question about dumps'\n", first)
-	fmt.Fprintf(&out, "complete -c msmemscope -n 'test (commandline -opc)[2] = dump' -a '%s'\n", strings.Join(append(query.Names(), "recover"), " "))
+	fmt.Fprintf(&out, "complete -c msmemscope -n 'test (commandline -opc)[2] = dump' -a '%s'\n", questions)
 	for _, o := range shownOptions() {
 		fmt.Fprintf(&out, "complete -c msmemscope -l %s", o.name)
 		if o.short != 0 {

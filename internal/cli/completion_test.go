@@ -6,12 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"memscope/internal/query"
 )
 
 // TestBashCompletion asks a real bash what it offers.
 func TestBashCompletion(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "completion")
-	if err := os.WriteFile(script, []byte(bashCompletion()), 0o600); err != nil {
+	if err := os.WriteFile(script, []byte(completion("bash", query.Names())), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for line, want := range map[string]string{
@@ -42,14 +44,14 @@ func TestCompletionSyntax(t *testing.T) {
 			continue
 		}
 		cmd := exec.Command(shell, "-n")
-		cmd.Stdin = strings.NewReader(completion(shell))
+		cmd.Stdin = strings.NewReader(completion(shell, query.Names()))
 		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 			t.Errorf("%s: %v: %s", shell, err, out)
 		}
 	}
 	for _, o := range shownOptions() {
 		for _, shell := range []string{"bash", "zsh", "fish"} {
-			if !strings.Contains(completion(shell), o.name) {
+			if !strings.Contains(completion(shell, query.Names()), o.name) {
 				t.Errorf("%s does not know --%s", shell, o.name)
 			}
 		}

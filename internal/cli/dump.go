@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"memscope/internal/config"
-	"memscope/internal/query"
 )
 
 // dumpUsage precedes an error about the words after dump.
@@ -49,12 +49,12 @@ func (p *Program) dump(words []string) int {
 		return p.dump([]string{words[1], "--help"})
 	case word == "help" || word == "--help" || word == "-h":
 		var questions bytes.Buffer
-		query.Main([]string{"--help"}, &questions, p.Stderr)
+		p.Questions.Main([]string{"--help"}, &questions, p.Stderr)
 		return p.print(questions.String() + dumpTail)
 	case word == "recover":
 		return p.recover(words[1:])
-	case query.Known(word):
-		return query.Main(words, p.Stdout, p.Stderr)
+	case slices.Contains(p.Questions.Names, word):
+		return p.Questions.Main(words, p.Stdout, p.Stderr)
 	default:
 		return p.usageError(dumpUsage, fmt.Errorf("dump does not know the question %q", shown(word)))
 	}
@@ -95,7 +95,7 @@ func (p *Program) compare(req *request) int {
 	if req.config.Level&config.LevelKernel != 0 {
 		levels = append(levels, "kernel")
 	}
-	status := query.Main([]string{"compare", "--level=" + strings.Join(levels, ","), "--output-path=" + req.config.OutputPath,
+	status := p.Questions.Main([]string{"compare", "--level=" + strings.Join(levels, ","), "--output-path=" + req.config.OutputPath,
 		"--", req.inputs[0], req.inputs[1]}, p.Stdout, p.Stderr)
 	if status != statusOK {
 		fmt.Fprintln(p.Stderr, "[msmemscope] ERROR: Memory comparison failed!")

@@ -17,15 +17,10 @@ type Options struct {
 	Sample    uint32 // one block in so many is tracked, a power of two
 }
 
-// Beat is the pause between two looks at the counters; EnvBeat changes it for tests.
+// Beat is the pause between two looks at the counters; control.EnvBeat changes it for tests. A tick is a tenth of it.
 const (
 	Beat         = time.Second
 	ticksPerBeat = 10
-
-	// EnvBeat is the environment variable with the length of a beat in milliseconds. A tick is a tenth of it.
-	EnvBeat     = "MSMEMSCOPE_HEAP_BEAT_MS"
-	LeastBeatMs = 10
-	MostBeatMs  = 60000
 )
 
 // Reasons why a window cannot be opened or closed.

@@ -12,8 +12,8 @@ import (
 // `timeout`, `kill -- -PGID`, a key of the terminal), so the target has it, too; one that it survives was for the launcher alone.
 // The system tells no Go program who has sent a signal to whom.
 type canary struct {
-	process *os.Process
-	life    *os.File // the end of this pipe, also by the launcher's death, ends it
+	*process
+	life int // the end of this pipe, also by the launcher's death, ends it
 }
 
 const (
@@ -25,25 +25,24 @@ const (
 
 // startCanary starts one. It has none of the target's streams and leaves no core behind.
 func startCanary() (*canary, error) {
-	read, write, err := os.Pipe()
-	if err != nil {
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
 		return nil, err
 	}
-	defer read.Close()
-	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	read, write := pipe[0], pipe[1]
+	defer unix.Close(read)
+	null, err := unix.Open(os.DevNull, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		write.Close()
+		unix.Close(write)
 		return nil, err
 	}
-	defer null.Close()
-	process, err := os.StartProcess("/bin/sh", []string{"sh", "-c", "ulimit -c 0; read x"}, &os.ProcAttr{
-		Dir: "/", Env: []string{}, Files: []*os.File{read, null, null},
-	})
+	defer unix.Close(null)
+	bird, err := startProcess("/bin/sh", []string{"sh", "-c", "ulimit -c 0; read x"}, []string{}, "/", uintptr(read), uintptr(null), uintptr(null))
 	if err != nil {
-		write.Close()
+		unix.Close(write)
 		return nil, err
 	}
-	return &canary{process: process, life: write}, nil
+	return &canary{process: bird, life: write}, nil
 }
 
 // keepCanary puts a new canary into nest, after a pause, if one can be started.
@@ -58,12 +57,12 @@ func keepCanary(nest chan<- *canary, pause time.Duration) {
 func (c *canary) dead(s os.Signal) (dead, ofIt bool) {
 	for end := time.Now().Add(canaryPatience); ; time.Sleep(time.Millisecond) {
 		var status syscall.WaitStatus
-		pid, err := syscall.Wait4(c.process.Pid, &status, syscall.WNOHANG, nil)
+		pid, err := syscall.Wait4(c.pid, &status, syscall.WNOHANG, nil)
 		switch {
 		case err == unix.EINTR:
-		case err != nil || pid == c.process.Pid:
-			c.life.Close()
-			_ = c.process.Release()
+		case err != nil || pid == c.pid:
+			unix.Close(c.life)
+			c.release()
 			return true, err == nil && status.Signaled() && status.Signal() == s
 		case time.Now().After(end):
 			return false, false

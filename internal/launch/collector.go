@@ -11,20 +11,23 @@ import (
 	"golang.org/x/sys/unix"
 
 	"memscope/internal/config"
-	"memscope/internal/session"
+	"memscope/internal/control"
 )
 
 // collector is the launcher's view of the collector process.
 type collector struct {
 	control  *os.File
 	encode   *json.Encoder
-	messages chan session.Message // closed when the collector has closed its end, by Done or by death
+	messages chan control.Message // closed when the collector has closed its end, by Done or by death
 	failed   chan string          // gets one word on how the process ended
 	said     chan []string        // gets what it wrote to standard error, once
 }
 
-// startCollector runs this program again as a collector that owns the listening socket.
-func startCollector(listener *os.File, cfg *config.Config) (*collector, error) {
+// Self is this very program, even where its file has been replaced since.
+const Self = "/proc/self/exe"
+
+// startCollector runs the program exe as a collector that owns the listening socket.
+func startCollector(exe string, listener *os.File, cfg *config.Config) (*collector, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("socketpair: %w", err)
@@ -48,10 +51,9 @@ func startCollector(listener *os.File, cfg *config.Config) (*collector, error) {
 		return nil, err
 	}
 	defer null.Close()
-	// The link leads to this very program, even where its file has been replaced since.
-	process, err := os.StartProcess("/proc/self/exe", []string{session.ProcessName}, &os.ProcAttr{
+	process, err := os.StartProcess(exe, []string{control.ProcessName}, &os.ProcAttr{
 		Dir: "/", Env: os.Environ(),
-		Files: []*os.File{null, null, errWrite, session.ListenerFD: listener, session.ControlFD: theirs},
+		Files: []*os.File{null, null, errWrite, control.ListenerFD: listener, control.ControlFD: theirs},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
@@ -61,22 +63,22 @@ func startCollector(listener *os.File, cfg *config.Config) (*collector, error) {
 	}
 	c := &collector{
 		control: ours, encode: json.NewEncoder(ours),
-		messages: make(chan session.Message), failed: make(chan string, 1), said: make(chan []string, 1),
+		messages: make(chan control.Message), failed: make(chan string, 1), said: make(chan []string, 1),
 	}
 	go c.wait(process)
 	go func() { c.said <- readLines(errRead) }()
 	go c.read()
-	return c, c.encode.Encode(session.Order{Config: cfg, Launcher: os.Getpid()})
+	return c, c.encode.Encode(control.Order{Config: cfg, Launcher: os.Getpid()})
 }
 
 // finish tells the collector that the target has ended. A collector that has died shows by its messages being closed.
-func (c *collector) finish() { _ = c.encode.Encode(session.Order{Finish: true}) }
+func (c *collector) finish() { _ = c.encode.Encode(control.Order{Finish: true}) }
 
 func (c *collector) read() {
 	defer close(c.messages)
 	decode := json.NewDecoder(bufio.NewReader(c.control))
 	for {
-		var m session.Message
+		var m control.Message
 		if decode.Decode(&m) != nil {
 			return
 		}

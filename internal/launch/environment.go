@@ -7,8 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"memscope/internal/hostheap"
-	"memscope/internal/session"
+	"memscope/internal/control"
 )
 
 // hooks are preloaded into the target in this order (contract 1.9). They are names of one library, which is loaded once.
@@ -42,7 +41,7 @@ func environment(environ []string, libDir string, hooks []string, sessionName st
 		preload = append(preload, previous)
 	}
 	env := set(environ, "LD_PRELOAD", strings.Join(preload, ":"))
-	return set(env, session.EnvSession, sessionName), nil
+	return set(env, control.EnvSession, sessionName), nil
 }
 
 // libraryDir is where the hooks lie: LD_PRELOAD_PATH, or lib64 beside the directory of the program.
@@ -59,25 +58,25 @@ func libraryDir() (string, error) {
 
 // checkRingBytes refuses a bad MSMEMSCOPE_RING_BYTES before anything has begun.
 func checkRingBytes() error {
-	value, ok := os.LookupEnv(session.EnvRingBytes)
+	value, ok := os.LookupEnv(control.EnvRingBytes)
 	if !ok {
 		return nil
 	}
-	if n, err := strconv.ParseUint(value, 10, 64); err != nil || n < session.MinRingBytes || n > session.MaxRingBytes {
-		return fmt.Errorf("%s=%s: a number of bytes from %d to %d is accepted", session.EnvRingBytes, value,
-			session.MinRingBytes, session.MaxRingBytes)
+	if n, err := strconv.ParseUint(value, 10, 64); err != nil || n < control.MinRingBytes || n > control.MaxRingBytes {
+		return fmt.Errorf("%s=%s: a number of bytes from %d to %d is accepted", control.EnvRingBytes, value,
+			control.MinRingBytes, control.MaxRingBytes)
 	}
 	return nil
 }
 
 // checkBeat refuses a bad MSMEMSCOPE_HEAP_BEAT_MS.
 func checkBeat() error {
-	value, ok := os.LookupEnv(hostheap.EnvBeat)
+	value, ok := os.LookupEnv(control.EnvBeat)
 	if !ok {
 		return nil
 	}
-	if n, err := strconv.Atoi(value); err != nil || n < hostheap.LeastBeatMs || n > hostheap.MostBeatMs {
-		return fmt.Errorf("%s=%s: a number of milliseconds from %d to %d is accepted", hostheap.EnvBeat, value, hostheap.LeastBeatMs, hostheap.MostBeatMs)
+	if n, err := strconv.Atoi(value); err != nil || n < control.LeastBeatMs || n > control.MostBeatMs {
+		return fmt.Errorf("%s=%s: a number of milliseconds from %d to %d is accepted", control.EnvBeat, value, control.LeastBeatMs, control.MostBeatMs)
 	}
 	return nil
 }

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"memscope/internal/config"
-	"memscope/internal/session"
+	"memscope/internal/control"
 )
 
 // finishing lets a launcher finish with a collector that says messages, and returns both outputs.
-func finishing(t *testing.T, messages []session.Message, signal os.Signal) (out, errOut string) {
+func finishing(t *testing.T, messages []control.Message, signal os.Signal) (out, errOut string) {
 	t.Helper()
 	l := &launcher{cfg: &config.Config{OutputPath: t.TempDir()}, signals: make(chan os.Signal, 1), collector: &collector{
-		encode: json.NewEncoder(io.Discard), messages: make(chan session.Message, len(messages)), failed: make(chan string, 1),
+		encode: json.NewEncoder(io.Discard), messages: make(chan control.Message, len(messages)), failed: make(chan string, 1),
 		said: make(chan []string, 1),
 	}}
 	for _, m := range messages {
@@ -61,8 +61,8 @@ func TestFinishInterrupted(t *testing.T) {
 }
 
 func TestFinishWithDyingCollector(t *testing.T) {
-	out, errOut := finishing(t, []session.Message{
-		{Line: "[msmemscope] Info: create file x."}, {Line: "[msmemscope] Error: y."}, {Progress: &session.Progress{Done: 1, Total: 2}},
+	out, errOut := finishing(t, []control.Message{
+		{Line: "[msmemscope] Info: create file x."}, {Line: "[msmemscope] Error: y."}, {Progress: &control.Progress{Done: 1, Total: 2}},
 		{Report: "report\n"},
 	}, nil)
 	if out != "report\n" { // no file is announced
@@ -78,7 +78,7 @@ func TestFinishWithDyingCollector(t *testing.T) {
 // The dump is spoken of only when there is one.
 func TestFlushNotice(t *testing.T) {
 	for stored, want := range []string{"", "[msmemscope] Info: Fflush temporary cache events to file!\n"} {
-		out, errOut := finishing(t, []session.Message{{Done: &session.Done{Collected: 1, Stored: stored}}}, nil)
+		out, errOut := finishing(t, []control.Message{{Done: &control.Done{Collected: 1, Stored: stored}}}, nil)
 		if out != want || errOut != "" {
 			t.Errorf("%d stored: stdout %q, stderr %q", stored, out, errOut)
 		}
@@ -94,8 +94,8 @@ func TestProgressLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	os.Stderr = write
-	p.show(&session.Progress{})
-	p.show(&session.Progress{Done: 3 << 20, Total: 4 << 20})
+	p.show(&control.Progress{})
+	p.show(&control.Progress{Done: 3 << 20, Total: 4 << 20})
 	p.close()
 	os.Stderr = saved
 	write.Close()

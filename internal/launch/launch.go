@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -18,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"memscope/internal/config"
-	"memscope/internal/dump/spool"
+	"memscope/internal/control"
 	"memscope/internal/leakcheck"
-	"memscope/internal/session"
+	"memscope/internal/output"
 )
 
 const exitUsage = 2
@@ -36,13 +35,14 @@ const deathPause = 50 * time.Millisecond
 
 // Run runs program (the word and its arguments) under the tool and returns the status to exit with: the program's own, 128
 // and the signal's number when one killed it, 126 or 127 when it did not start, 2 when the tool itself cannot begin.
-func Run(cfg config.Config, program []string) int {
-	return (&launcher{cfg: &cfg}).start(program)
+// The collector is the program at that path.
+func Run(cfg config.Config, program []string, collector string) int {
+	return (&launcher{cfg: &cfg, exe: collector}).start(program)
 }
 
 // Check is Run for a leak check, which prints nothing but complaints. found is nil when the check did not come to its end.
-func Check(cfg config.Config, program []string) (status int, found *leakcheck.Report) {
-	l := &launcher{cfg: &cfg}
+func Check(cfg config.Config, program []string, collector string) (status int, found *leakcheck.Report) {
+	l := &launcher{cfg: &cfg, exe: collector}
 	l.out.found = &leakcheck.Report{}
 	status = l.start(program)
 	if l.out.incomplete {
@@ -83,9 +83,10 @@ func (l *launcher) start(program []string) int {
 	if len(l.cfg.Pools) > 0 {
 		env = set(env, envPools, strings.Join(l.cfg.Pools, ","))
 	}
-	signals := make(chan os.Signal, 64)
-	pass(signals, plain)
-	survivePipes()
+	read, err := catch(passed())
+	if err != nil {
+		return l.fail(exitUsage, fmt.Errorf("cannot catch signals: %w", err))
+	}
 
 	target, err := startTarget(program, env)
 	if err != nil {
@@ -95,19 +96,20 @@ func (l *launcher) start(program []string) int {
 		}
 		return l.fail(exitNotExecutable, err)
 	}
-	pass(signals, realTime()) // rarer than plain ones, and each takes its time: the target need not wait for it
 	keepDescriptors()
 	ignoreStops()
 	l.out.incomplete = false
-	l.listener, l.target, l.signals, l.nest = listener, target, signals, make(chan *canary, 1)
+	l.listener, l.target, l.signals, l.nest = listener, target, make(chan os.Signal), make(chan *canary, 1)
+	go read(l.signals)
 	go keepCanary(l.nest, canaryPause)
 	return l.run()
 }
 
 type launcher struct {
 	cfg       *config.Config
+	exe       string // of the collector
 	listener  *os.File
-	target    *os.Process
+	target    *process
 	signals   chan os.Signal
 	canary    *canary      // nil for a moment after the start and after a signal to the group
 	nest      chan *canary // gets the next one
@@ -118,7 +120,7 @@ type launcher struct {
 func (l *launcher) run() int {
 	ended := make(chan syscall.WaitStatus, 1)
 	go func() {
-		status, err := waitTarget(l.target.Pid)
+		status, err := waitTarget(l.target.pid)
 		if err != nil {
 			l.complain(fmt.Errorf("wait for the program: %w", err))
 		}
@@ -137,7 +139,7 @@ func (l *launcher) run() int {
 		case l.canary = <-l.nest:
 		case <-knock:
 			var err error
-			if l.collector, err = startCollector(l.listener, l.cfg); err != nil {
+			if l.collector, err = startCollector(l.exe, l.listener, l.cfg); err != nil {
 				l.complain(fmt.Errorf("cannot start the collector, the program runs on without being recorded: %w", err))
 				l.collector = nil
 			}
@@ -165,7 +167,7 @@ func (l *launcher) run() int {
 }
 
 // messages is the collector's stream, nil (which blocks for ever) while there is no collector.
-func (l *launcher) messages() <-chan session.Message {
+func (l *launcher) messages() <-chan control.Message {
 	if l.collector == nil {
 		return nil
 	}
@@ -197,7 +199,7 @@ func (l *launcher) remedy() string {
 	if path == "" {
 		return ""
 	}
-	if spools, _ := filepath.Glob(filepath.Join(path, "*", spool.Dir)); len(spools) == 0 {
+	if spools, _ := filepath.Glob(filepath.Join(path, "*", output.Spool)); len(spools) == 0 {
 		return ""
 	}
 	if strings.ContainsAny(path, " \t\n\v\f\r~") { // of the characters that an output path may have
@@ -258,7 +260,7 @@ func (l *launcher) finish() {
 }
 
 // startTarget finds the program and runs it.
-func startTarget(program, env []string) (*os.Process, error) {
+func startTarget(program, env []string) (*process, error) {
 	path, err := find(program[0])
 	if err != nil {
 		return nil, err
@@ -268,19 +270,30 @@ func startTarget(program, env []string) (*os.Process, error) {
 
 // refuseNested refuses to run inside a live session: two sets of hooks cannot share one process.
 func refuseNested() error {
-	name := os.Getenv(session.EnvSession)
+	name := os.Getenv(control.EnvSession)
 	if name == "" {
 		return nil
 	}
-	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: "@" + name})
-	if err != nil {
+	if !somebodyListens(name) {
 		return nil // left over from a session that has ended
 	}
-	conn.Close()
 	if os.Getenv(envShell) != "" {
 		return errors.New("this shell is prepared by --load-api-env=host; `source msmemscope --unload-api-env` first, or start the program without msmemscope")
 	}
 	return errors.New("this shell already runs under msmemscope; one inside another is not possible")
+}
+
+// somebodyListens at the session socket of that name.
+func somebodyListens(name string) bool {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	for err = unix.EINTR; err == unix.EINTR; {
+		err = unix.Connect(fd, &unix.SockaddrUnix{Name: "@" + name})
+	}
+	return err == nil || err == unix.EAGAIN // its queue is full
 }
 
 // listen makes the session socket and returns its name, without the NUL byte that begins an abstract name.
@@ -335,6 +348,7 @@ func keepDescriptors() {
 
 // complain prints one error line.
 func (l *launcher) complain(err error) {
+	survivePipes()
 	fmt.Fprintf(os.Stderr, "[%s] Error: %v.\n", l.out.tool(), err)
 }
 

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"memscope/internal/config"
+	"memscope/internal/control"
 	"memscope/internal/session"
 	"memscope/internal/wire"
 	"memscope/internal/wire/wiretest"
@@ -86,7 +87,7 @@ func record(p *wiretest.Producer) {
 }
 
 func TestMain(m *testing.M) {
-	if os.Args[0] == session.ProcessName {
+	if os.Args[0] == control.ProcessName {
 		os.Exit(session.Main(nil, nil))
 	}
 	role := os.Getenv(envRole)
@@ -97,9 +98,9 @@ func TestMain(m *testing.M) {
 		os.Unsetenv(envRole)
 		cfg := config.Default()
 		cfg.OutputPath = os.Getenv(envOutput)
-		os.Exit(Run(cfg, os.Args[1:]))
+		os.Exit(Run(cfg, os.Args[1:], Self))
 	case targets[role] != nil:
-		p, _, err := wiretest.Connect(os.Getenv(session.EnvSession), os.Getpid())
+		p, _, err := wiretest.Connect(os.Getenv(control.EnvSession), os.Getpid())
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -226,7 +227,7 @@ func TestFindInWorkingDirectory(t *testing.T) {
 }
 
 func TestEnvironment(t *testing.T) {
-	cmd := command(t, "sh", "-c", `echo "$LD_PRELOAD|$LD_LIBRARY_PATH|$`+session.EnvSession+`"`)
+	cmd := command(t, "sh", "-c", `echo "$LD_PRELOAD|$LD_LIBRARY_PATH|$`+control.EnvSession+`"`)
 	libs := strings.TrimPrefix(cmd.Env[len(cmd.Env)-1], "LD_PRELOAD_PATH=")
 	mine := filepath.Join(libs, hooks[0])
 	cmd.Env = append(cmd.Env, "LD_PRELOAD="+mine, "LD_LIBRARY_PATH=/one:/two")
@@ -237,7 +238,7 @@ func TestEnvironment(t *testing.T) {
 		t.Errorf("got  %q\nwant %q", r.out, want)
 	}
 	env, err := environment([]string{"HOME=/"}, libs, hooks, "x")
-	if want := []string{"HOME=/", "LD_PRELOAD=" + strings.TrimSuffix(preload, ":"+mine), session.EnvSession + "=x"}; err != nil || !slices.Equal(env, want) {
+	if want := []string{"HOME=/", "LD_PRELOAD=" + strings.TrimSuffix(preload, ":"+mine), control.EnvSession + "=x"}; err != nil || !slices.Equal(env, want) {
 		t.Errorf("got  %q (%v)\nwant %q", env, err, want)
 	}
 }
@@ -248,19 +249,19 @@ func TestRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	live := session.EnvSession + "=" + strings.TrimPrefix(listener.Addr().String(), "@")
+	live := control.EnvSession + "=" + strings.TrimPrefix(listener.Addr().String(), "@")
 	for _, c := range []struct {
 		env  string
 		code int
 		err  string
 	}{
 		{live, 2, "already runs under msmemscope"},
-		{session.EnvSession + "=nobody-listens-here", 0, ""},
+		{control.EnvSession + "=nobody-listens-here", 0, ""},
 		{"LD_PRELOAD_PATH=" + t.TempDir(), 2, "no hook library in"},
 		{"LD_PRELOAD_PATH=/a b", 2, "blank or a colon"},
-		{session.EnvRingBytes + "=12", 2, session.EnvRingBytes + "=12"},
-		{session.EnvRingBytes + "=many", 2, session.EnvRingBytes + "=many"},
-		{session.EnvRingBytes + "=1048576", 0, ""},
+		{control.EnvRingBytes + "=12", 2, control.EnvRingBytes + "=12"},
+		{control.EnvRingBytes + "=many", 2, control.EnvRingBytes + "=many"},
+		{control.EnvRingBytes + "=1048576", 0, ""},
 	} {
 		cmd := command(t, "true")
 		cmd.Env = append(cmd.Env, c.env)
@@ -390,7 +391,7 @@ func TestCollectorProcess(t *testing.T) {
 	cmd.ExtraFiles = []*os.File{pipeWrite} // for the target only
 	in, _ := begin(t, cmd)
 	pipeWrite.Close()
-	pid := relative(t, cmd.Process.Pid, session.ProcessName)
+	pid := relative(t, cmd.Process.Pid, control.ProcessName)
 	if cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)); err != nil || cwd != "/" {
 		t.Errorf("works in %s (%v)", cwd, err)
 	}
@@ -435,7 +436,7 @@ func TestCollectorKilled(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = cmd.Process.Kill() })
 		waitSpool(t, path)
-		if err := unix.Kill(relative(t, cmd.Process.Pid, session.ProcessName), unix.SIGKILL); err != nil {
+		if err := unix.Kill(relative(t, cmd.Process.Pid, control.ProcessName), unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -454,7 +455,7 @@ func TestAllKilled(t *testing.T) {
 	cmd := target(t, "wait")
 	_, errOut := begin(t, cmd)
 	waitSpool(t, outputOf(cmd))
-	for _, word := range []string{session.ProcessName, os.Args[0]} {
+	for _, word := range []string{control.ProcessName, os.Args[0]} {
 		if err := unix.Kill(relative(t, cmd.Process.Pid, word), unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
@@ -482,7 +483,7 @@ func waitSpool(t *testing.T, path string) {
 func TestLauncherKilled(t *testing.T) {
 	cmd := target(t, "wait")
 	in, _ := begin(t, cmd)
-	collector := relative(t, cmd.Process.Pid, session.ProcessName)
+	collector := relative(t, cmd.Process.Pid, control.ProcessName)
 	_ = cmd.Process.Kill()
 	_, _ = cmd.Process.Wait()
 	if err := unix.Kill(collector, 0); err != nil {

@@ -8,15 +8,15 @@ import (
 
 	"golang.org/x/term"
 
+	"memscope/internal/control"
 	"memscope/internal/leakcheck"
-	"memscope/internal/session"
 )
 
 // printer keeps what the collector says until the target has ended, so that no line of ours lands inside one of the target's.
 type printer struct {
 	lines      []string
 	report     string
-	done       session.Done
+	done       control.Done
 	stopped    []string          // what a collector wrote to standard error before it died
 	incomplete bool              // the collector did not finish
 	found      *leakcheck.Report // of a leak check: gets what there is to report; nil otherwise
@@ -33,7 +33,7 @@ func (p *printer) notComplete() string {
 // mostLines bounds what is kept: a job of days may open many files.
 const mostLines = 10000
 
-func (p *printer) keep(m session.Message) {
+func (p *printer) keep(m control.Message) {
 	if m.Line != "" && len(p.lines) < mostLines {
 		p.lines = append(p.lines, m.Line)
 	}
@@ -58,6 +58,7 @@ func (p *printer) collectorSaid(lines []string) { p.stopped = lines }
 
 // print writes everything. Of an incomplete run the files are not announced, as they are not what they should be.
 func (p *printer) print() {
+	survivePipes()
 	for _, line := range p.stopped {
 		fmt.Fprintf(os.Stderr, "[%s] collector: %s\n", p.tool(), line)
 	}
@@ -103,7 +104,7 @@ type progress struct {
 // patience is the time before the line appears.
 const patience = 500 * time.Millisecond
 
-func (p *progress) show(now *session.Progress) {
+func (p *progress) show(now *control.Progress) {
 	if now.Total == 0 || !p.shown && (time.Since(p.begin) < patience || !term.IsTerminal(int(os.Stderr.Fd()))) {
 		return
 	}

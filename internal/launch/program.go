@@ -86,16 +86,15 @@ func executable(word, path string) error {
 }
 
 // start runs the program with our standard streams. A text without "#!" goes to the shell, as execvp does.
-func start(path string, argv, env []string) (*os.Process, error) {
-	attr := &os.ProcAttr{Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}}
-	process, err := os.StartProcess(path, argv, attr)
+func start(path string, argv, env []string) (*process, error) {
+	target, err := startProcess(path, argv, env, "", 0, 1, 2)
 	if errors.Is(err, unix.ENOEXEC) {
-		process, err = os.StartProcess("/bin/sh", append([]string{"sh", path}, argv[1:]...), attr)
+		target, err = startProcess("/bin/sh", append([]string{"sh", path}, argv[1:]...), env, "", 0, 1, 2)
 	}
 	if err != nil {
 		return nil, startFailure(argv[0], err)
 	}
-	return process, nil
+	return target, nil
 }
 
 func startFailure(word string, err error) error {

@@ -5,10 +5,8 @@ import (
 	"os"
 	"strconv"
 	"syscall"
-	"time"
 
-	"memscope/internal/session"
-	"memscope/internal/wire"
+	"memscope/internal/control"
 )
 
 // ServeShell starts a collector for the programs that are started from a shell, a process id, and prints the name of its session. It ends
@@ -29,20 +27,13 @@ func ServeShell(shell int) int {
 		return fail(exitUsage, err)
 	}
 	defer null.Close()
-	process, err := os.StartProcess("/proc/self/exe", []string{session.ProcessName, session.ShellWord, strconv.Itoa(shell)}, &os.ProcAttr{
-		Env: os.Environ(), Files: []*os.File{null, null, null, session.ListenerFD: listener}, Sys: &syscall.SysProcAttr{Setsid: true},
+	process, err := os.StartProcess(Self, []string{control.ProcessName, control.ShellWord, strconv.Itoa(shell)}, &os.ProcAttr{
+		Env: os.Environ(), Files: []*os.File{null, null, null, control.ListenerFD: listener}, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
 		return fail(exitUsage, fmt.Errorf("cannot start the collector: %w", err))
 	}
 	_ = process.Release()
 	fmt.Println(name)
-	return 0
-}
-
-// ReleaseShell tells the collector of a shell that no more programs come.
-func ReleaseShell(name string) int {
-	// One that is gone already needs no word.
-	_, _ = wire.Ask(name, wire.Control, "\n"+session.ReleaseWord, time.Second, func(byte, string) {})
 	return 0
 }

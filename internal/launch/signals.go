@@ -5,6 +5,7 @@ import (
 	"os/signal"
 	"slices"
 	"strconv"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -12,27 +13,18 @@ import (
 
 // plain are the signals that go on to the target. Not among them: those that cannot be caught, those of job control (the
 // terminal gives them to the whole group; see stop.go), and those that a process's own doing raises.
-var plain = []os.Signal{
+var plain = []syscall.Signal{
 	unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGABRT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGTERM, unix.SIGCONT,
 	unix.SIGWINCH,
 }
 
-// realTime are the others that go on.
-func realTime() []os.Signal {
-	var signals []os.Signal
+// passed are all that go on: those and the real-time signals.
+func passed() []syscall.Signal {
+	signals := slices.Clone(plain)
 	for s := syscall.Signal(34); s <= 64; s++ {
 		signals = append(signals, s)
 	}
 	return signals
-}
-
-// pass sends the signals to c, but for those that are ignored, as SIGHUP is under nohup.
-func pass(c chan<- os.Signal, signals []os.Signal) {
-	for _, s := range signals {
-		if !signal.Ignored(s) {
-			signal.Notify(c, s)
-		}
-	}
 }
 
 // envIgnored has the signals that the caller ignores, as in SigIgn of /proc/<pid>/status. msmemscope.start sets it: by the time
@@ -46,27 +38,27 @@ func inheritIgnored(mask string) {
 	if err != nil {
 		return // started without it
 	}
-	for _, s := range slices.Concat(plain, realTime(), []os.Signal{unix.SIGPIPE}) {
-		if bits>>(s.(syscall.Signal)-1)&1 != 0 {
+	for _, s := range append(passed(), unix.SIGPIPE) {
+		if bits>>(s-1)&1 != 0 {
 			signal.Ignore(s)
 		}
 	}
 }
 
-// survivePipes keeps a closed standard output from killing the launcher: the target's status is worth more than our lines.
-// It is a handler, not SIG_IGN, because that the target would inherit.
-func survivePipes() {
+// survivePipes keeps a closed standard output from killing the launcher: the target's status is worth more than our lines. To be called
+// before anything is written. It is a handler, not SIG_IGN, because that the target would inherit.
+var survivePipes = sync.OnceFunc(func() {
 	if !signal.Ignored(unix.SIGPIPE) {
 		signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
 	}
-}
+})
 
 // forward passes a signal on to the target unless that has got it already, together with the launcher.
 func (l *launcher) forward(s os.Signal) {
 	switch s {
 	case unix.SIGCONT:
 		if l.canary != nil { // it may have been stopped with the group
-			_ = l.canary.process.Signal(s)
+			_ = l.canary.signal(unix.SIGCONT)
 		}
 	case unix.SIGWINCH:
 		if inForeground() {
@@ -77,7 +69,7 @@ func (l *launcher) forward(s os.Signal) {
 			return
 		}
 	}
-	_ = l.target.Signal(s) // it may have ended
+	_ = l.target.signal(s.(syscall.Signal)) // it may have ended
 }
 
 // groupHas says whether a signal that kills by default went to the launcher's whole process group.
@@ -95,7 +87,7 @@ func (l *launcher) groupHas(s os.Signal) bool {
 
 // sameGroup says whether the target is still in the launcher's process group.
 func (l *launcher) sameGroup() bool {
-	group, err := unix.Getpgid(l.target.Pid)
+	group, err := unix.Getpgid(l.target.pid)
 	return err == nil && group == unix.Getpgrp()
 }
 

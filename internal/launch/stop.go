@@ -21,8 +21,12 @@ const (
 )
 
 // dispose sets what a signal does to this process. Go's os/signal can ignore a stop signal, but not give it its default back.
+// A handler has to end by rt_sigreturn.
 func dispose(s syscall.Signal, handler uintptr) {
-	action := [4]uintptr{handler} // struct sigaction of the kernel, 64 bits: handler, flags, restorer, mask
+	// On the signal stack, because those of Go are small. The restorer, which x86 insists on, is never called.
+	const restart, onStack, restorer = 0x10000000, 0x08000000, 0x04000000
+	// struct sigaction of the kernel, 64 bits: handler, flags, restorer, mask
+	action := [4]uintptr{handler, restart | onStack | restorer, handler, ^uintptr(0)}
 	const maskBytes = 8
 	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&action)), 0, maskBytes, 0, 0)
 }

@@ -23,6 +23,9 @@ const (
 	fileMode = 0o640
 )
 
+// Spool is the name of a spool within its project directory.
+const Spool = "spool"
+
 // stampLayout is <TS> of the contract: local time, 14 digits.
 const stampLayout = "20060102150405"
 

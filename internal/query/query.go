@@ -68,9 +68,6 @@ func find(name string) *question {
 	return nil
 }
 
-// Known tells whether word is a question that Main answers.
-func Known(word string) bool { return find(word) != nil }
-
 // Main answers `msmemscope dump ARGS…` and returns the exit status: 0 answered, 1 failed, 2 not understood.
 func Main(args []string, stdout, stderr io.Writer) int {
 	fail := func(status int, err error) int {

@@ -8,14 +8,12 @@ import (
 	"time"
 
 	"memscope/internal/config"
+	"memscope/internal/control"
 	"memscope/internal/wire"
 )
 
 // Options understands the options that a program gives itself. cli.API is one; see there.
 type Options func(text string, old *config.Config, fixed bool) (cfg config.Config, notices []string, err error)
-
-// flushNotice says that the files are complete (contract 7).
-const flushNotice = "[msmemscope] Info: Fflush temporary cache events to file!"
 
 // inherited is the configuration of a new client: that of the run, or what the process that forked it has set.
 func (s *session) inherited(text string) (*config.Config, error) {
@@ -105,7 +103,7 @@ func (s *session) flush(conn *net.UnixConn, c *client) {
 	s.waitFor(conn, written)
 	lines := s.talk.take()
 	if c.dump.renderer.Load() != nil {
-		lines = append(lines, flushNotice)
+		lines = append(lines, control.FlushNotice)
 	}
 	say(conn, lines)
 }

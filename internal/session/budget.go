@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"memscope/internal/control"
 	"memscope/internal/wire"
 )
 
@@ -19,11 +20,11 @@ const (
 	sessionBytes = 200 << 20 // all rings of a session (contract 1.9)
 	largestShare = 4 << 20   // what the caches hold: a ring of 32 MiB costs 20 ns more for each record, in misses and page faults
 	spareBytes   = 64 << 20  // what a ring must leave free on the machine: a lack of memory kills processes, not allocations
-
-	// MinRingBytes and MaxRingBytes bound EnvRingBytes.
-	MinRingBytes = wire.MinBytes
-	MaxRingBytes = 1 << 30
 )
+
+// The launcher, which checks EnvRingBytes, is built without package wire.
+var _ [control.MinRingBytes - wire.MinBytes]struct{}
+var _ [wire.MinBytes - control.MinRingBytes]struct{}
 
 // errMemory means that there is no memory for a ring.
 var errMemory = errors.New("no memory for a ring")
@@ -38,7 +39,7 @@ type budget struct {
 
 func newBudget() *budget {
 	b := &budget{left: sessionBytes}
-	if n, err := strconv.ParseUint(os.Getenv(EnvRingBytes), 10, 64); err == nil && n >= MinRingBytes && n <= MaxRingBytes {
+	if n, err := strconv.ParseUint(os.Getenv(control.EnvRingBytes), 10, 64); err == nil && n >= control.MinRingBytes && n <= control.MaxRingBytes {
 		b.fixed = n
 	}
 	return b

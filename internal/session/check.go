@@ -185,10 +185,10 @@ func (k *check) leaks() *leakcheck.Process {
 
 func (k *check) origin(id uint32) leakcheck.Origin {
 	if id < firstPlace {
-		return leakcheck.FromStack(k.c.dump.stacks.Places(id))
+		return originOf(k.c.dump.stacks.Places(id))
 	}
 	at := k.list[id-firstPlace]
-	o := leakcheck.FromStack(k.c.dump.stacks.Places(at.stack))
+	o := originOf(k.c.dump.stacks.Places(at.stack))
 	o.File, o.Line = k.names[at.file], int(at.line)
 	return o
 }

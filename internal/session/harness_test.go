@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"memscope/internal/config"
+	"memscope/internal/control"
 	"memscope/internal/wire/wiretest"
 )
 
@@ -26,7 +27,7 @@ var children = map[string]func(p *wiretest.Producer, args []string){}
 
 func TestMain(m *testing.M) {
 	if words := strings.Fields(os.Getenv(envChild)); len(words) > 0 {
-		p, _, err := wiretest.Connect(os.Getenv(EnvSession), os.Getpid())
+		p, _, err := wiretest.Connect(os.Getenv(control.EnvSession), os.Getpid())
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -48,7 +49,7 @@ type run struct {
 
 	lines  []string
 	report string
-	done   *Done
+	done   *control.Done
 	read   chan struct{} // closed when the messages are read
 }
 
@@ -85,7 +86,7 @@ func startRunUnder(t testing.TB, cfg config.Config, launcher int) *run {
 func (r *run) listen(reader io.Reader) {
 	defer close(r.read)
 	for decode := json.NewDecoder(reader); ; {
-		var m Message
+		var m control.Message
 		if decode.Decode(&m) != nil {
 			return
 		}
@@ -125,7 +126,7 @@ func (r *run) wait() {
 func (r *run) child(words string) *child {
 	r.t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), envChild+"="+words, EnvSession+"="+r.name)
+	cmd.Env = append(os.Environ(), envChild+"="+words, control.EnvSession+"="+r.name)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

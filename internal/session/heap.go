@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"memscope/internal/config"
+	"memscope/internal/control"
 	"memscope/internal/hostheap"
 	"memscope/internal/hostheap/report"
 	"memscope/internal/output"
@@ -89,9 +90,9 @@ func (s *session) joinHeap(conn *net.UnixConn, pid, self int) error {
 	return nil
 }
 
-// heapBeat is the length of a beat; a bad EnvBeat is told by the launcher.
+// heapBeat is the length of a beat; a bad control.EnvBeat is told by the launcher.
 func heapBeat() time.Duration {
-	if ms, err := strconv.Atoi(os.Getenv(hostheap.EnvBeat)); err == nil && ms >= hostheap.LeastBeatMs && ms <= hostheap.MostBeatMs {
+	if ms, err := strconv.Atoi(os.Getenv(control.EnvBeat)); err == nil && ms >= control.LeastBeatMs && ms <= control.MostBeatMs {
 		return time.Duration(ms) * time.Millisecond
 	}
 	return hostheap.Beat
@@ -330,7 +331,7 @@ func (s *session) finishHeaps(tick <-chan time.Time) (living int) {
 		}
 		select {
 		case <-tick:
-			s.talk.say(Message{Progress: &Progress{}})
+			s.talk.say(control.Message{Progress: &control.Progress{}})
 		case <-time.After(watchPause):
 		}
 	}

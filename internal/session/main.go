@@ -11,6 +11,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"memscope/internal/control"
 )
 
 // collectorGC is the growth of the heap in percent at which garbage is collected. The events that live are few bytes each and
@@ -25,15 +27,15 @@ func Main(options Options, words []string) int {
 	growFiles()
 	unix.Umask(0o027)
 	debug.SetGCPercent(collectorGC)
-	_ = os.WriteFile("/proc/self/comm", []byte(ProcessName), 0) // for ps; cut to 15 bytes by the kernel
-	socket := os.NewFile(ListenerFD, "session socket")
+	_ = os.WriteFile("/proc/self/comm", []byte(control.ProcessName), 0) // for ps; cut to 15 bytes by the kernel
+	socket := os.NewFile(control.ListenerFD, "session socket")
 	var err error
-	if len(words) > 1 && words[0] == ShellWord {
+	if len(words) > 1 && words[0] == control.ShellWord {
 		err = serveAlone(socket, options, words[1], (*session).runShell)
 	} else if len(words) > 0 {
 		err = serveAlone(socket, options, words[0], (*session).runAlone)
 	} else {
-		err = serve(socket, options, ControlFD)
+		err = serve(socket, options, control.ControlFD)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -98,10 +100,10 @@ func serve(socket *os.File, options Options, controlFD int) error {
 	if err := unix.SetNonblock(controlFD, true); err != nil { // waiting for it takes no thread then
 		return fmt.Errorf("control: %w", err)
 	}
-	control := os.NewFile(uintptr(controlFD), "control")
-	defer control.Close()
-	orders := json.NewDecoder(control)
-	var first Order
+	stream := os.NewFile(uintptr(controlFD), "control")
+	defer stream.Close()
+	orders := json.NewDecoder(stream)
+	var first control.Order
 	if err := orders.Decode(&first); err != nil || first.Config == nil {
 		return fmt.Errorf("no configuration from the launcher: %v", err)
 	}
@@ -109,7 +111,7 @@ func serve(socket *os.File, options Options, controlFD int) error {
 	go func() {
 		defer close(finish)
 		for {
-			var order Order
+			var order control.Order
 			if orders.Decode(&order) != nil {
 				return
 			}
@@ -118,6 +120,6 @@ func serve(socket *os.File, options Options, controlFD int) error {
 			}
 		}
 	}()
-	newSession(first.Config, options, listener, control, first.Launcher).run(finish)
+	newSession(first.Config, options, listener, stream, first.Launcher).run(finish)
 	return nil
 }

@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"memscope/internal/control"
 )
 
 // serveHere runs serve within the test and returns the launcher's end of the control stream and serve's result.
-func serveHere(t *testing.T, listener interface{ File() (*os.File, error) }) (control *os.File, result chan error) {
+func serveHere(t *testing.T, listener interface{ File() (*os.File, error) }) (stream *os.File, result chan error) {
 	t.Helper()
 	socket, err := listener.File()
 	if err != nil {
@@ -26,9 +28,9 @@ func serveHere(t *testing.T, listener interface{ File() (*os.File, error) }) (co
 	}
 	result = make(chan error, 1)
 	go func() { result <- serve(socket, nil, fds[1]) }()
-	control = os.NewFile(uintptr(fds[0]), "control")
-	t.Cleanup(func() { control.Close() })
-	return control, result
+	stream = os.NewFile(uintptr(fds[0]), "control")
+	t.Cleanup(func() { stream.Close() })
+	return stream, result
 }
 
 func TestServe(t *testing.T) {
@@ -38,26 +40,26 @@ func TestServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	control, result := serveHere(t, listener)
+	stream, result := serveHere(t, listener)
 	cfg := settings()
 	cfg.OutputPath = filepath.Join(t.TempDir(), "out")
-	say := json.NewEncoder(control)
-	if err := say.Encode(Order{Config: &cfg}); err != nil {
+	say := json.NewEncoder(stream)
+	if err := say.Encode(control.Order{Config: &cfg}); err != nil {
 		t.Fatal(err)
 	}
 	(&run{t: t, name: name}).child("hello 2").wait()
-	if err := say.Encode(Order{Finish: true}); err != nil {
+	if err := say.Encode(control.Order{Finish: true}); err != nil {
 		t.Fatal(err)
 	}
-	var done *Done
-	for hear := json.NewDecoder(control); done == nil; {
-		var m Message
+	var done *control.Done
+	for hear := json.NewDecoder(stream); done == nil; {
+		var m control.Message
 		if err := hear.Decode(&m); err != nil {
 			t.Fatal(err)
 		}
 		done = m.Done
 	}
-	if *done != (Done{Collected: 1, Stored: 1}) {
+	if *done != (control.Done{Collected: 1, Stored: 1}) {
 		t.Errorf("done: %+v", *done)
 	}
 	if err := <-result; err != nil {
@@ -80,8 +82,8 @@ func TestServeRefuses(t *testing.T) {
 		"no Unix socket":   tcp.(*net.TCPListener),
 		"no configuration": unixListener,
 	} {
-		control, result := serveHere(t, listener)
-		control.Close()
+		stream, result := serveHere(t, listener)
+		stream.Close()
 		select {
 		case err := <-result:
 			if err == nil || !strings.Contains(err.Error(), want) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"memscope/internal/control"
 	"memscope/internal/hostheap"
 	"memscope/internal/hostheap/report"
 	"memscope/internal/wire"
@@ -17,7 +18,7 @@ import (
 // control answers a command of `msmemscope --pid`.
 func (s *session) control(conn *net.UnixConn, text string) {
 	who, command, _ := strings.Cut(text, "\n")
-	if who == "" && command == ReleaseWord && s.alone {
+	if who == "" && command == control.ReleaseWord && s.alone {
 		s.released.Store(true)
 		_ = wire.Answer(conn, wire.Accepted, wire.Config{})
 		return
@@ -112,7 +113,7 @@ func obey(h *heap, c *client, words []string) (string, error) {
 			return "", errors.New("the process has ended")
 		}
 		<-written
-		return flushNotice + "\n", nil
+		return control.FlushNotice + "\n", nil
 	}
 	var known []string
 	for _, k := range Commands {

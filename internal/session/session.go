@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"memscope/internal/config"
+	"memscope/internal/control"
 	"memscope/internal/symbol"
 	"memscope/internal/wire"
 )
@@ -286,24 +287,24 @@ func (s *session) conclude() {
 			case <-c.done:
 				waiting = false
 			case <-tick.C:
-				s.talk.say(Message{Progress: progress(ended)})
+				s.talk.say(control.Message{Progress: progress(ended)})
 			}
 		}
 	}
 	report, done := summary(ended, len(living)+s.finishHeaps(tick.C))
 	if report != "" {
-		s.talk.say(Message{Report: report})
+		s.talk.say(control.Message{Report: report})
 	}
 	for _, c := range ended {
 		if c.collected && c.leaks != nil {
 			s.talk.sayLeaks(c.leaks)
 		}
 	}
-	s.talk.say(Message{Done: &done})
+	s.talk.say(control.Message{Done: &done})
 }
 
 // summary is what there is to say of clients that are done.
-func summary(ended []*client, living int) (report string, done Done) {
+func summary(ended []*client, living int) (report string, done control.Done) {
 	done.Living = living
 	for _, c := range ended {
 		if c.collected {
@@ -339,8 +340,8 @@ func (s *session) partition() (ended, living []*client) {
 	return ended, living
 }
 
-func progress(clients []*client) *Progress {
-	var sum Progress
+func progress(clients []*client) *control.Progress {
+	var sum control.Progress
 	for _, c := range clients {
 		done, total := c.dump.progress()
 		sum.Done += done

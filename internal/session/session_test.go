@@ -15,6 +15,7 @@ import (
 	"unsafe"
 
 	"memscope/internal/config"
+	"memscope/internal/control"
 	"memscope/internal/wire"
 	"memscope/internal/wire/wiretest"
 )
@@ -430,7 +431,7 @@ func TestClockOrder(t *testing.T) {
 }
 
 func TestRingBytes(t *testing.T) {
-	t.Setenv(EnvRingBytes, strconv.Itoa(3<<20))
+	t.Setenv(control.EnvRingBytes, strconv.Itoa(3<<20))
 	r := startRun(t, settings())
 	p, w, err := wiretest.Connect(r.name, os.Getpid())
 	if err != nil {

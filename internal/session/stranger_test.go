@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"memscope/internal/control"
 	"memscope/internal/wire"
 )
 
@@ -38,7 +39,7 @@ func nobody(r *run) *exec.Cmd {
 		r.t.Fatal(err)
 	}
 	cmd := exec.Command(program)
-	cmd.Env = append(os.Environ(), envChild+"=hello 1", EnvSession+"="+r.name)
+	cmd.Env = append(os.Environ(), envChild+"=hello 1", control.EnvSession+"="+r.name)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	return cmd
 }
@@ -151,7 +152,7 @@ func TestNothingStored(t *testing.T) {
 	cfg.OutputPath = filepath.Join(file, "out")
 	r := startRun(t, cfg)
 	r.child("hello 2").wait()
-	if r.conclude(); *r.done != (Done{Collected: 1}) {
+	if r.conclude(); *r.done != (control.Done{Collected: 1}) {
 		t.Errorf("%+v", *r.done)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"sync"
 
+	"memscope/internal/control"
 	"memscope/internal/leakcheck"
 )
 
@@ -13,7 +14,7 @@ import (
 type talk struct {
 	mu    sync.Mutex
 	ready *sync.Cond
-	queue []Message
+	queue []control.Message
 	done  bool
 	kept  bool          // nobody sends
 	idle  chan struct{} // closed when everything is sent, after close
@@ -33,7 +34,7 @@ func newTalk(w io.Writer) *talk {
 }
 
 // say queues a message. After close it does nothing.
-func (t *talk) say(m Message) {
+func (t *talk) say(m control.Message) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.done && !(t.kept && len(t.queue) >= mostKept) {
@@ -57,7 +58,7 @@ func (t *talk) take() []string {
 }
 
 // line says a line for the user.
-func (t *talk) line(text string) { t.say(Message{Line: text}) }
+func (t *talk) line(text string) { t.say(control.Message{Line: text}) }
 
 // sayLeaks says what a process has leaked, in messages of a bounded size.
 func (t *talk) sayLeaks(p *leakcheck.Process) {
@@ -67,7 +68,7 @@ func (t *talk) sayLeaks(p *leakcheck.Process) {
 		part.Leaks = rest[:min(most, len(rest))]
 		rest = rest[len(part.Leaks):]
 		send := part
-		t.say(Message{Leaks: &send})
+		t.say(control.Message{Leaks: &send})
 		if len(rest) == 0 {
 			return
 		}

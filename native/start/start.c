@@ -1,5 +1,5 @@
 /*
- * start.c - msmemscope.start: what the front script turns into, to turn into msmemscope.bin.
+ * start.c - msmemscope.start: what the front script turns into, to turn into msmemscope.run or msmemscope.bin.
  *
  *   msmemscope.start COUNT VARIABLE... PROGRAM [WORD...]
  *   msmemscope.start - PROGRAM [WORD...]

@@ -35,7 +35,7 @@ import (
 )
 
 // Dir is the name of a spool within its project directory.
-const Dir = "spool"
+const Dir = output.Spool
 
 // Pos is a position in a spool: the count of all bytes before it, headers included, since the spool began.
 type Pos int64

@@ -1,4 +1,6 @@
-package session
+// Package control is what the launcher and the collector say to each other, and what tells a process which of them it is. It
+// imports next to nothing: the launcher is small because every run waits for its start.
+package control
 
 import (
 	"fmt"
@@ -7,7 +9,7 @@ import (
 	"memscope/internal/leakcheck"
 )
 
-// ProcessName is argv[0] of a collector: the program is one binary, and main looks at this.
+// ProcessName is argv[0] of a collector: the program that answers questions is the collector, too, and main looks at this.
 const ProcessName = "msmemscope-collector"
 
 // Descriptors of a collector, as the launcher arranges them.
@@ -28,7 +30,20 @@ const (
 	EnvSession = "MSMEMSCOPE_SESSION"
 	// EnvRingBytes sets the data bytes of each ring and so ends the sharing of one budget.
 	EnvRingBytes = "MSMEMSCOPE_RING_BYTES"
+	// EnvBeat sets the milliseconds between two looks at a host heap.
+	EnvBeat = "MSMEMSCOPE_HEAP_BEAT_MS"
 )
+
+// Bounds of EnvRingBytes and EnvBeat.
+const (
+	MinRingBytes = 1 << 20
+	MaxRingBytes = 1 << 30
+	LeastBeatMs  = 10
+	MostBeatMs   = 60000
+)
+
+// FlushNotice says that the files are complete (contract 7).
+const FlushNotice = "[msmemscope] Info: Fflush temporary cache events to file!"
 
 // Order is what the launcher says. The first one carries the Config.
 type Order struct {
@@ -64,7 +79,7 @@ type Done struct {
 func (d Done) Lines() string {
 	var text string
 	if d.Stored > 0 {
-		text += flushNotice + "\n"
+		text += FlushNotice + "\n"
 	}
 	if d.Living > 0 {
 		text += fmt.Sprintf("[msmemscope] Info: %d process(es) of the program live on; their recording goes on in the background.\n", d.Living)
