@@ -13,6 +13,8 @@ import (
 // signal that it is to catch, two switches of threads, and there are forty, for every program that is run.
 
 // catchPipe is the pipe that the handler writes to.
+//
+//lint:ignore U1000 only the handler reads it
 var catchPipe int32
 
 // catchHandler is the address of the handler.
