@@ -135,14 +135,22 @@ native-asan: native-asan-build
 native-tsan: native-tsan-build
 	TSAN_OPTIONS=halt_on_error=1:die_after_fork=0:atexit_sleep_ms=0:suppressions=native/test/tsan.supp build/native/tsan/unit
 
-# What only a real process brings to run (a collector that answers, an interpreter, libatb) is tested by the smoke, Python and
-# native-pyframes stages, which gcov does not see, and is not counted here.
-native_elsewhere := native/agent/(ask|pyfast|pytrace|spawn|watch)\.c|native/hooks/atb/.*|native/pyframes/.*
-native-cov: native-cov-build
-	find build/native/cov -name '*.gcda' -delete
-	build/native/cov/unit
-	gcovr --root . --filter 'native/(agent|hooks|unwind)/' --exclude '$(native_elsewhere)' --object-directory build/native/cov --print-summary \
-		--fail-under-line 80 --fail-under-branch 60
+# The tree of the build with libraries for gcov in it, for what only a real process brings to run.
+native_cov_tree := build/native/cov/tree
+native_cov_so := $(CC) -O0 -g -fPIC -shared --coverage -fprofile-update=atomic -pthread
+.PHONY: native-cov-tree
+native-cov-tree: $(native_artefacts) build/native/cov/atb_text.o
+	rm -rf $(native_cov_tree) && mkdir -p $(native_cov_tree)/obj
+	cp -a $(addprefix $(OUT)/,bin lib64 vnpu examples tools python) $(native_cov_tree)/
+	cd $(native_cov_tree)/obj && $(native_cov_so) $(patsubst -Inative/%,-I$(CURDIR)/native/%,$(NATIVE_CFLAGS)) -Wl,-z,lazy -Wl,-z,nodelete \
+		-Wl,-soname,libascend_leaks.so -o ../lib64/libascend_kernel_hook.so $(addprefix $(CURDIR)/,$(native_agent) $(native_hooks)) ../../atb_text.o
+	cd $(native_cov_tree)/obj && $(native_cov_so) $(patsubst -Inative/%,-I$(CURDIR)/native/%,$(NATIVE_CFLAGS)) \
+		-o ../tools/mssanitizer/lib64/libascend_acl_hook.so $(addprefix $(CURDIR)/,$(native_acl))
+	cd $(native_cov_tree)/obj && $(native_cov_so) $(patsubst -Inative/%,-I$(CURDIR)/native/%,$(HOSTHEAP_CFLAGS)) \
+		-o ../lib64/libmsmemscope_host_mem_hook.so $(addprefix $(CURDIR)/,$(hostheap_sources))
+
+native-cov: native-cov-build native-cov-tree hostheap-test-build
+	native/cover.sh
 
 # ---- messages at random: SECONDS=10
 build/native/asan/fuzz_messages: $(native_tested) build/native/asan/atb_text.o native/test/fuzz_messages.c native/test/collector.c $(native_headers) native/native.mk

@@ -40,10 +40,11 @@ $(hostheap_test)/plugin-a.so $(hostheap_test)/plugin-b.so: native/hostheap/test/
 	$(CC) -O1 -fno-builtin -fPIC -shared -o $@ $<
 
 # PROGRAMS, KILLS: random programs against their own account, to their end and killed at a random moment.
-.PHONY: hostheap-test
+.PHONY: hostheap-test hostheap-test-build
 PROGRAMS ?= 200
 KILLS ?= 100
-hostheap-test: build $(patsubst %,$(hostheap_test)/%,test_hostheap target random plugin-a.so plugin-b.so pool.so)
+hostheap-test-build: $(patsubst %,$(hostheap_test)/%,test_hostheap target random plugin-a.so plugin-b.so pool.so)
+hostheap-test: build hostheap-test-build
 	$(hostheap_test)/test_hostheap $(hostheap_library)
 	test/property/heap.py $(hostheap_test)/random $(PROGRAMS)
 	test/property/heap.py --kills $(hostheap_test)/random $(KILLS)
