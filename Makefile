@@ -6,7 +6,7 @@
 # make test-python  the tests of the Python module with every Python from 3.8 to 3.14 that is installed; SOAK=1 for a minute of threads
 # make soak     the long kill tests, not part of CI
 # make real     real programs under an open window of the host heap, not part of CI
-# make lsi      how often suspected_leak is right, on real programs; a quarter of an hour, not part of CI
+# make lsi      how often suspected_leak is right, on real programs; half an hour, not part of CI
 # make bench    the figures of bench/
 # make bench-offline   those of the dump questions, beside Python and wc -l; ROWS="1000000 20000000"
 # make fuzz     each fuzz target for FUZZTIME=10m

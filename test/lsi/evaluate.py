@@ -212,6 +212,11 @@ def main():
     path = arguments.results or os.path.join(arguments.out, "lsi", "results.jsonl")
     with open(os.path.join(HERE, "labels.json"), encoding="utf-8") as file:
         labels = json.load(file)
+    for program in list(labels):
+        binary = os.path.join(arguments.out, "lsi", program)
+        if not os.path.exists(binary) and not os.path.exists(os.path.join(HERE, program + ".py")):
+            print(f"SKIPPED {program}: not built; is its library installed?", file=sys.stderr)
+            del labels[program]
     failures = 0
     if not arguments.print:
         with open(path, "w", encoding="utf-8") as results, concurrent.futures.ThreadPoolExecutor(
