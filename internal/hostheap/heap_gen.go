@@ -150,7 +150,8 @@ type (
 		Unseen    Size
 		Untracked Size
 		Prewindow [7]Size
-		Reserved  [2]uint64
+		Trail     uint32
+		Reserved  [3]uint32
 		Counters  [8192]uint32
 	}
 	Count struct {

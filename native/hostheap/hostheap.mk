@@ -75,7 +75,7 @@ hostheap-tsan: $(patsubst %,$(hostheap_tsan)/%,test_hostheap target plugin-a.so 
 			$(hostheap_tsan)/test_hostheap '' $$case || exit; \
 	done
 
-# ---- figures: ROUNDS=5 WORKLOADS="W1 W2"
+# ---- figures: ROUNDS=5 WORKLOADS=W1,W2 TOOLS=... BASE=another build of the library; compare.c has the words
 hostheap_bench := build/native/hostheap-bench
 $(hostheap_bench)/workload $(hostheap_bench)/workload-lsan: native/hostheap/bench/workload.c native/hostheap/hostheap.mk
 	@mkdir -p $(@D)

@@ -68,10 +68,19 @@ static void end_of_thread(void *round)
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     self.slot = tables.slots;
     self.shared = true;
+    self.trail = NULL;
     self.spare_stack = 0;
     __atomic_store_n(&slot->owner, 0, __ATOMIC_RELEASE);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     self.depth--;
+}
+
+/* It stays with the slot; that of another thread is as good as none, and does no harm. */
+static struct ms_trail *trail_of(struct ms_heap_slot *slot)
+{
+    if (!slot->trail)
+        slot->trail = arena_alloc(sizeof(struct ms_trail));
+    return slot->trail ? at_unit(slot->trail) : NULL;
 }
 
 static __attribute__((noinline)) void claim_slot(void)
@@ -83,6 +92,7 @@ static __attribute__((noinline)) void claim_slot(void)
     self.joined = __atomic_load_n(&joins, __ATOMIC_RELAXED);
     self.slot = tables.slots;
     self.shared = true;
+    self.trail = NULL;
     uint32_t from = __atomic_load_n(&hint, __ATOMIC_RELAXED);
     for (uint32_t i = 1; !self.ending && i < count; i++) {
         uint32_t number = 1 + (from - 1 + i) % (count - 1), nobody = 0;
@@ -96,6 +106,7 @@ static __attribute__((noinline)) void claim_slot(void)
             ;
         self.slot = slot;
         self.shared = false;
+        self.trail = trail_of(slot);
         if (set_specific)
             set_specific(key, (void *)1);
         break;

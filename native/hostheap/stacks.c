@@ -10,8 +10,10 @@ enum {
     COUNTER_SHARE = 4, /* at most a quarter of the arena is for counters of single threads */
 };
 
+_Static_assert(MS_HEAP_DEPTH_MAX <= MS_TRAIL_MOST, "a trail is long enough");
+
 struct walked {
-    ms_frame native[MS_HEAP_DEPTH_MAX];
+    const ms_frame *native;
     struct ms_py_frame python[MS_HEAP_DEPTH_MAX];
     unsigned natives, pythons;
     bool cut;
@@ -35,7 +37,7 @@ static uint64_t hash_of(const struct walked *w)
 {
     uint64_t h = w->natives + w->pythons * 0x100000001b3ULL;
     for (unsigned i = 0; i < w->natives; i++)
-        h += (w->native[i] ^ w->native[i] >> 23) * factors[i];
+        h += w->native[i] * factors[i];
     for (unsigned i = 0; i < w->pythons; i++) {
         uint64_t f = (uintptr_t)w->python[i].code ^ (uint64_t)w->python[i].offset << 32 ^
                      w->python[i].identity * 0x100000001b3ULL;
@@ -129,7 +131,14 @@ static uint32_t look_up(uint64_t hash, const struct walked *w)
 uint32_t stack_of(const struct ms_regs *caller)
 {
     struct walked w;
-    w.natives = ms_unwind(caller, w.native, tables.native_depth, &w.cut);
+    ms_frame frames[MS_HEAP_DEPTH_MAX];
+    if (LIKELY(self.trail)) {
+        w.natives = ms_unwind_along(self.trail, caller, tables.native_depth, &w.cut);
+        w.native = self.trail->walks[self.trail->latest].frames;
+    } else {
+        w.natives = ms_unwind(caller, frames, tables.native_depth, &w.cut);
+        w.native = frames;
+    }
     w.pythons = 0;
     if (tables.python_depth) {
         int pythons = ms_py_walk(w.python, (int)tables.python_depth);

@@ -73,6 +73,7 @@ static inline void *at_unit(uint32_t unit)
 
 struct thread {
     struct ms_heap_slot *slot; /* NULL: none yet */
+    struct ms_trail *trail;    /* NULL: the slot is shared, or no memory */
     const void *last;          /* block that was accounted for last */
     uint32_t depth;            /* > 0: inside the hook */
     uint32_t spare_stack;      /* a stack id that this thread has taken and not used */

@@ -35,12 +35,24 @@ static _Unwind_Reason_Code note(struct _Unwind_Context *context, void *unused)
     return _URC_NO_REASON;
 }
 
+/* A walk along the last one, whatever that was of, comes by the same frames. */
+static void expect_same_along(const struct ms_regs *here)
+{
+    static __thread struct ms_trail trail;
+    bool cut;
+    unsigned count = ms_unwind_along(&trail, here, MOST, &cut);
+    CHECK_EQ(count, got.count < MS_TRAIL_MOST ? got.count : MS_TRAIL_MOST);
+    CHECK(memcmp(trail.walks[trail.latest].frames, got.frames, count * sizeof(ms_frame)) == 0);
+    CHECK(cut == got.cut || count == MS_TRAIL_MOST);
+}
+
 /* What a hook does; and the oracle beside it. */
 static __attribute__((noinline)) void hook(void)
 {
     struct ms_regs here;
     MS_CALLER(here);
     got.count = ms_unwind(&here, got.frames, MOST, &got.cut);
+    expect_same_along(&here);
     got.wanted_count = 0;
     _Unwind_Backtrace(note, NULL);
     memmove(got.wanted, got.wanted + 1, sizeof got.wanted - sizeof got.wanted[0]); /* without this function */

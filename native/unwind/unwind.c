@@ -3,8 +3,8 @@
  *
  * An entry is written by whoever misses it. It can be torn by another writer while it is read: the frame (address and
  * library) and the rule are one word each, and the rule has a hash of its address, so that a foreign rule is seen as one.
- * Besides, nothing is read from the stack but within its bounds. An entry remembers where its usual callers' entries are, which
- * makes a chain of loads of what would be a chain of hash look-ups.
+ * Besides, nothing is read from the stack but within its bounds. A thread that walks often has a trail: there the next rule
+ * is beside the last one, which makes of a chain of look-ups one that the processor can run ahead of.
  */
 #include <stddef.h>
 #include <string.h>
@@ -14,18 +14,22 @@
 enum {
     ENTRIES_BITS = 14,
     ENTRIES = 1 << ENTRIES_BITS,
-    WAYS = 4, /* places where an address may be */
+    WAYS = 4, /* places where an address may be: one cache line */
+#if defined(__x86_64__)
+    OWN_MOST = 0, /* frames of our own code before the first that is wanted */
+#else
+    OWN_MOST = 8,
+#endif
 };
 
 struct entry {
     ms_frame frame;
     uint64_t rule;
-    uint32_t next[2]; /* entries of the usual callers */
-    uint32_t spare[2];
 };
 
 static struct entry cache[ENTRIES] __attribute__((aligned(64)));
-static uint32_t victims; /* which way to give up next */
+static uint32_t generation = 1; /* of all that is cached */
+static uint32_t victims;        /* which way to give up next */
 
 static uint64_t scramble(uintptr_t pc)
 {
@@ -48,37 +52,32 @@ static uint64_t learn(uintptr_t pc, unsigned *module)
     return rule | check_of(pc);
 }
 
-struct found {
-    ms_frame frame;
-    uint64_t rule;
-    uint32_t place; /* of the entry */
-};
-
-static __attribute__((noinline)) struct found look_up(uintptr_t pc)
+static __attribute__((noinline)) struct entry look_up_slowly(struct entry *home, uintptr_t pc)
 {
-    uint32_t home = (uint32_t)(scramble(pc) >> (64 - ENTRIES_BITS)) & ~(uint32_t)(WAYS - 1);
-    struct found f;
-    for (unsigned way = 0; way < WAYS; way++) {
-        f.place = home + way;
-        f.frame = __atomic_load_n(&cache[f.place].frame, __ATOMIC_ACQUIRE);
-        f.rule = __atomic_load_n(&cache[f.place].rule, __ATOMIC_RELAXED);
-        if (MS_FRAME_PC(f.frame) == pc && (f.rule & check_mask) == check_of(pc))
-            return f;
-    }
     unsigned module, way = 0;
-    f.rule = learn(pc, &module);
-    f.frame = pc | (ms_frame)module << MS_FRAME_SHIFT;
-    while (way < WAYS && __atomic_load_n(&cache[home + way].frame, __ATOMIC_RELAXED))
+    struct entry e = {.rule = learn(pc, &module)};
+    e.frame = pc | (ms_frame)module << MS_FRAME_SHIFT;
+    while (way < WAYS && __atomic_load_n(&home[way].frame, __ATOMIC_RELAXED))
         way++;
     if (way == WAYS)
         way = __atomic_fetch_add(&victims, 1, __ATOMIC_RELAXED) % WAYS;
-    f.place = home + way;
-    struct entry *e = &cache[f.place];
-    __atomic_store_n(&e->frame, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&home[way].frame, 0, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
-    __atomic_store_n(&e->rule, f.rule, __ATOMIC_RELAXED);
-    __atomic_store_n(&e->frame, f.frame, __ATOMIC_RELEASE);
-    return f;
+    __atomic_store_n(&home[way].rule, e.rule, __ATOMIC_RELAXED);
+    __atomic_store_n(&home[way].frame, e.frame, __ATOMIC_RELEASE);
+    return e;
+}
+
+static inline struct entry look_up(uintptr_t pc)
+{
+    struct entry *home = &cache[(uint32_t)(scramble(pc) >> (64 - ENTRIES_BITS)) & ~(uint32_t)(WAYS - 1)];
+    for (unsigned way = 0; way < WAYS; way++) {
+        struct entry e = {.frame = __atomic_load_n(&home[way].frame, __ATOMIC_ACQUIRE)};
+        e.rule = __atomic_load_n(&home[way].rule, __ATOMIC_RELAXED);
+        if (MS_FRAME_PC(e.frame) == pc && (e.rule & check_mask) == check_of(pc))
+            return e;
+    }
+    return look_up_slowly(home, pc);
 }
 
 static inline intptr_t offset_of(uint64_t rule, unsigned shift, unsigned bits)
@@ -135,71 +134,65 @@ static __attribute__((noinline)) ANY_STACK bool step(struct walk *w, uint64_t ru
     return true;
 }
 
-/* Code with many callers would have its links written all the time, by all threads: every 8th miss will do. */
-static void link_to(uint32_t *next, uint32_t place, unsigned *misses)
-{
-    for (unsigned i = 0; i < 2; i++)
-        if (__atomic_load_n(&next[i], __ATOMIC_RELAXED) == 0) {
-            __atomic_store_n(&next[i], place, __ATOMIC_RELAXED);
-            return;
-        }
-    if ((++*misses & 7) == 0)
-        __atomic_store_n(&next[*misses >> 3 & 1], place, __ATOMIC_RELAXED);
-}
-
-ANY_STACK unsigned ms_unwind(const struct ms_regs *from, ms_frame *frames, unsigned max, bool *cut)
+/*
+ * With `last` and `now`, or only with `frames`. Where the first frame is not wanted (ms_unwind.h, MS_CALLER) it is one of
+ * our own code, and so are the few behind it.
+ */
+static inline __attribute__((always_inline)) ANY_STACK unsigned walk(const struct ms_regs *from,
+                                                                     const struct ms_walk *last, struct ms_walk *now,
+                                                                     ms_frame *frames, unsigned max, bool *cut)
 {
     uintptr_t pc = from->pc, sp = from->sp, fp = from->fp, low = sp, high = stack_end(sp);
-    const uintptr_t first = from->first;
-    unsigned n = 0, misses = 0;
-    bool wanted = false;
-    uint32_t none[2] = {0, 0}, *next = none;
+    unsigned n = 0, at = 0, own = OWN_MOST;
+    bool wanted = OWN_MOST == 0;
     *cut = true;
-    /* What is not wanted is our own code: a few frames. */
-    for (unsigned steps = max + 8; n < max && steps; steps--) {
-        struct entry *e = &cache[__atomic_load_n(&next[0], __ATOMIC_RELAXED)];
-        ms_frame frame = __atomic_load_n(&e->frame, __ATOMIC_ACQUIRE);
-        if (MS_FRAME_PC(frame) != pc) {
-            e = &cache[__atomic_load_n(&next[1], __ATOMIC_RELAXED)];
-            frame = __atomic_load_n(&e->frame, __ATOMIC_ACQUIRE);
+    for (; n < max; n += wanted) {
+        struct entry e;
+        while (now && __builtin_expect(last->sps[at] < sp, 0))
+            at++;
+        if (now && __builtin_expect(last->sps[at] == sp && MS_FRAME_PC(last->frames[at]) == pc, 1)) {
+            e = (struct entry){last->frames[at], last->rules[at]};
+            at++;
+        } else if (is_code(pc)) {
+            e = look_up(pc);
+        } else {
+            break;
         }
-        uint64_t rule = __atomic_load_n(&e->rule, __ATOMIC_RELAXED);
-        if (__builtin_expect(MS_FRAME_PC(frame) != pc || (rule & check_mask) != check_of(pc), 0)) {
-            if (!is_code(pc))
+        if (OWN_MOST > 0 && !wanted) {
+            wanted = pc == from->first;
+            if (!wanted && own-- == 0)
                 break;
-            struct found found = look_up(pc);
-            e = &cache[found.place];
-            frame = found.frame;
-            rule = found.rule;
-            link_to(next, found.place, &misses);
         }
-        next = e->next;
-        if (__builtin_expect(!wanted, 0))
-            wanted = pc == first;
-        frames[n] = frame;
-        n += wanted;
+        const uint64_t rule = e.rule;
+        if (now) {
+            now->frames[n] = e.frame;
+            now->rules[n] = rule;
+            now->sps[n] = sp;
+        } else {
+            frames[n] = e.frame;
+        }
         if (__builtin_expect((rule & RULE_KIND) == RULE_PLAIN, 1)) {
             uintptr_t cfa = (rule & RULE_CFA_FP ? fp : sp) + (uintptr_t)offset_of(rule, RULE_CFA_OFFSET_SHIFT, 18);
             uintptr_t ra_at = cfa - sizeof(uintptr_t);
             if (__builtin_expect(cfa <= sp || cfa > high || (cfa & 7) != 0, 0))
-                return n;
+                return n + wanted;
 #if defined(__aarch64__)
             ra_at = cfa + (uintptr_t)offset_of(rule, RULE_RA_OFFSET_SHIFT, 14);
             if (!readable(ra_at, low, high))
-                return n;
+                return n + wanted;
 #endif
             pc = *(const uintptr_t *)ra_at;
             if (rule >> RULE_FP_SHIFT & 3) {
                 uintptr_t fp_at = cfa + (uintptr_t)offset_of(rule, RULE_FP_OFFSET_SHIFT, 14);
                 if (__builtin_expect(!readable(fp_at, low, high), 0))
-                    return n;
+                    return n + wanted;
                 fp = *(const uintptr_t *)fp_at;
             }
             sp = cfa;
         } else if ((rule & RULE_KIND) == RULE_OTHER) {
             struct walk w = {pc, sp, fp, low, high};
             if (!step(&w, rule))
-                return n;
+                return n + wanted;
             pc = w.pc;
             sp = w.sp;
             fp = w.fp;
@@ -207,21 +200,43 @@ ANY_STACK unsigned ms_unwind(const struct ms_regs *from, ms_frame *frames, unsig
             high = w.high;
         } else {
             *cut = (rule & RULE_KIND) == RULE_CUT;
-            return n;
+            return n + wanted;
         }
 #if defined(__aarch64__)
         pc &= (1ULL << MS_FRAME_SHIFT) - 1; /* a signed return address */
 #endif
-        if (__builtin_expect(pc == 0, 0)) /* what an empty entry would be taken for */
+        if (__builtin_expect(pc == 0, 0)) { /* what an empty entry would be taken for */
+            n += wanted;
             break;
+        }
     }
     *cut = false;
     return n;
 }
 
+ANY_STACK unsigned ms_unwind(const struct ms_regs *from, ms_frame *frames, unsigned max, bool *cut)
+{
+    return walk(from, NULL, NULL, frames, max, cut);
+}
+
+ANY_STACK unsigned ms_unwind_along(struct ms_trail *trail, const struct ms_regs *from, unsigned max, bool *cut)
+{
+    uint32_t rules = __atomic_load_n(&generation, __ATOMIC_ACQUIRE);
+    struct ms_walk *last = &trail->walks[trail->latest], *now = &trail->walks[trail->latest ^= 1];
+    if (__builtin_expect(trail->generation != rules, 0)) {
+        trail->generation = rules;
+        last->sps[0] = UINTPTR_MAX;
+    }
+    unsigned n = walk(from, last, now, NULL, max < MS_TRAIL_MOST ? max : MS_TRAIL_MOST, cut);
+    now->sps[n] = UINTPTR_MAX;
+    return n;
+}
+
 void ms_unwind_forget(void)
 {
-    if (forget_modules())
-        for (unsigned i = 0; i < ENTRIES; i++)
-            __atomic_store_n(&cache[i].frame, 0, __ATOMIC_RELAXED);
+    if (!forget_modules())
+        return;
+    for (unsigned i = 0; i < ENTRIES; i++)
+        __atomic_store_n(&cache[i].frame, 0, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&generation, 1, __ATOMIC_RELEASE);
 }

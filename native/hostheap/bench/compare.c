@@ -1,8 +1,10 @@
 /*
  * compare.c - the hook's cost: `compare LIBRARY ROUNDS`. Runs the workloads plainly, with the library idle, with an open
- * window and with what else this machine has, interleaved, and prints the medians of the ratios to the plain run beside it. WORKLOADS
- * and TOOLS in the environment choose some, by the names that are printed.
+ * window and with what else this machine has, interleaved, and prints the medians of the ratios to the plain run beside it,
+ * and the ratio of the least times, which a busy machine disturbs less. From the environment: WORKLOADS and TOOLS choose
+ * some, by the names that are printed; BASE is another build of the library, to be compared with.
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,36 +15,58 @@
 #include "../test/tables.h"
 
 static char folder[512];
-static const char *library;
+static const char *library, *base;
 
-enum how { PLAIN, IDLE, OPEN, HEAPTRACK, JEMALLOC, JEMALLOC_SAMPLED, LSAN, HOWS };
-static const char *const how_names[] = {"native",   "closed window",    "open window", "heaptrack",
-                                        "jemalloc", "jemalloc sampled", "LSan"};
+enum how { PLAIN, IDLE, OPEN, BASE, HEAPTRACK, JEMALLOC, JEMALLOC_SAMPLED, LSAN, HOWS };
+static const char *const how_names[] = {"native",    "closed window", "open window",      "base",
+                                        "heaptrack", "jemalloc",      "jemalloc sampled", "LSan"};
 
 static const struct workload {
-    const char *name, *number;
+    const char *name, *program, *number;
     enum how last_wanted; /* W5 is too long for all of them */
+    double live;          /* blocks in the end, where memory for each is of interest */
+    int rounds_most;
 } workloads[] = {
-    {"W1", "", HOWS}, {"W2", "", HOWS}, {"W3", "", HOWS}, {"W4", "2000000", HOWS}, {"W5", "2000000", OPEN + 1},
+    {"W1", "W1", "", HOWS, 0, 64},
+    {"W2", "W2", "", HOWS, 0, 64},
+    {"W3", NULL, "", HOWS, 0, 64},
+    {"W4", "W4", "2000000", HOWS, 2e6, 64},
+    {"W5", "W5", "2000000", BASE + 1, 2e6, 64},
+    {"W5 of 20 million", "W5", "20000000", BASE + 1, 20e6, 3},
 };
 enum { WORKLOADS = sizeof workloads / sizeof *workloads, ROUNDS_MOST = 64 };
 
 static const char jemalloc[] = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
+static const char heaptrack[] = "/usr/bin/heaptrack";
 
-static int available(enum how how)
+/* Whether jemalloc was built with its profiler: it complains of the option if not. */
+static bool jemalloc_profiles(void)
+{
+    char line[64] = "";
+    FILE *out =
+        popen("MALLOC_CONF=prof:true LD_PRELOAD=/usr/lib/x86_64-linux-gnu/libjemalloc.so.2 /bin/true 2>&1", "r");
+    if (out && fgets(line, sizeof line, out))
+        line[0] = '!';
+    if (out)
+        pclose(out);
+    return !line[0];
+}
+
+/* NULL: it can be run; else why not, or "" when nobody asked for it. */
+static const char *missing(enum how how, const struct workload *w)
 {
     const char *only = getenv("TOOLS");
-    if (only && how != PLAIN && !strstr(only, how_names[how]))
-        return 0;
-    switch (how) {
-    case HEAPTRACK:
-        return access("/usr/bin/heaptrack", X_OK) == 0;
-    case JEMALLOC:
-    case JEMALLOC_SAMPLED:
-        return access(jemalloc, R_OK) == 0;
-    default:
-        return 1;
-    }
+    if (how == BASE ? !base : how >= w->last_wanted || (only && how != PLAIN && !strstr(only, how_names[how])))
+        return "";
+    if (how == HEAPTRACK && access(heaptrack, X_OK) != 0)
+        return "no /usr/bin/heaptrack";
+    if ((how == JEMALLOC || how == JEMALLOC_SAMPLED) && access(jemalloc, R_OK) != 0)
+        return "no libjemalloc.so.2";
+    if (how == JEMALLOC_SAMPLED && !jemalloc_profiles())
+        return "this libjemalloc.so.2 was built without its profiler";
+    if (how == LSAN && !w->program)
+        return "the interpreter is not built for it";
+    return NULL;
 }
 
 static void become(enum how how, const struct workload *w, const char *session)
@@ -50,22 +74,24 @@ static void become(enum how how, const struct workload *w, const char *session)
     char program[600], *arguments[8];
     int n = 0;
     snprintf(program, sizeof program, "%s/workload%s", folder, how == LSAN ? "-lsan" : "");
-    setenv("ASAN_OPTIONS", "detect_leaks=1", 1);
     setenv("LSAN_OPTIONS", "exitcode=0:log_path=/dev/null", 1);
-    if (how == IDLE || how == OPEN)
-        setenv("LD_PRELOAD", library, 1);
-    if (how == OPEN)
+    if (how == IDLE || how == OPEN || how == BASE)
+        setenv("LD_PRELOAD", how == BASE ? base : library, 1);
+    if (how == OPEN || how == BASE)
         setenv("MSMEMSCOPE_SESSION", session, 1);
     if (how == JEMALLOC || how == JEMALLOC_SAMPLED)
         setenv("LD_PRELOAD", jemalloc, 1);
     if (how == JEMALLOC_SAMPLED)
         setenv("MALLOC_CONF", "prof:true,lg_prof_sample:19", 1);
     if (how == HEAPTRACK) {
-        arguments[n++] = "heaptrack";
+        static char to[600];
+        snprintf(to, sizeof to, "%s/heaptrack", folder);
+        setrlimit(RLIMIT_AS, &(struct rlimit){8UL << 30, 8UL << 30}); /* its interpreter may want everything there is */
+        arguments[n++] = (char *)heaptrack;
         arguments[n++] = "-o";
-        arguments[n++] = "/tmp/bench-host-heaptrack";
+        arguments[n++] = to;
     }
-    if (strcmp(w->name, "W3") == 0) {
+    if (!w->program) {
         static char script[600];
         snprintf(script, sizeof script, "%s/objects.py", folder);
         setenv("PYTHONMALLOC", "malloc", 1);
@@ -73,7 +99,7 @@ static void become(enum how how, const struct workload *w, const char *session)
         arguments[n++] = script;
     } else {
         arguments[n++] = program;
-        arguments[n++] = (char *)w->name;
+        arguments[n++] = (char *)w->program;
         if (w->number[0])
             arguments[n++] = (char *)w->number;
     }
@@ -97,7 +123,7 @@ static struct result measure(enum how how, const struct workload *w)
     ssize_t got;
     struct rusage usage;
     struct result r = {0};
-    if (how == OPEN)
+    if (how == OPEN || how == BASE)
         collector_open(&c, &(struct sizes){.python_depth = 20});
     if (pipe(out) < 0)
         exit(1);
@@ -106,10 +132,10 @@ static struct result measure(enum how how, const struct workload *w)
         dup2(out[1], 1);
         close(out[0]);
         close(out[1]);
-        become(how, w, how == OPEN ? c.session : "");
+        become(how, w, how == OPEN || how == BASE ? c.session : "");
     }
     close(out[1]);
-    if (how == OPEN)
+    if (how == OPEN || how == BASE)
         collector_serve(&c);
     while ((got = read(out[0], text + length, sizeof text - 1 - length)) > 0)
         length += (size_t)got;
@@ -122,7 +148,7 @@ static struct result measure(enum how how, const struct workload *w)
         if (end > line && *end == 0)
             r.ns = v;
     }
-    if (strcmp(w->name, "W3") == 0)
+    if (!w->program)
         r.ns = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e9 +
                (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e3;
     r.peak = (double)usage.ru_maxrss * 1024;
@@ -140,10 +166,47 @@ static int by_value(const void *a, const void *b)
     return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
 }
 
+/* Sorts. */
 static double median(double *values, int count)
 {
     qsort(values, (size_t)count, sizeof *values, by_value);
     return count ? values[count / 2] : 0;
+}
+
+static void compare(const struct workload *w, int rounds)
+{
+    static double ratio[HOWS][ROUNDS_MOST], ns[HOWS][ROUNDS_MOST], peak[HOWS][ROUNDS_MOST];
+    const char *why[HOWS];
+    double tables = 0, native = 0;
+    rounds = rounds < w->rounds_most ? rounds : w->rounds_most;
+    for (enum how how = 0; how < HOWS; how++)
+        why[how] = missing(how, w);
+    for (int round = 0; round < rounds; round++)
+        for (enum how how = 0; how < HOWS; how++) {
+            if (why[how])
+                continue;
+            struct result r = measure(how, w);
+            ns[how][round] = r.ns;
+            ratio[how][round] = r.ns / ns[PLAIN][round];
+            peak[how][round] = r.peak;
+            tables = how == OPEN ? r.tables : tables;
+        }
+    printf("%s, %d rounds\n", w->name, rounds);
+    for (enum how how = 0; how < HOWS; how++) {
+        if (why[how] && why[how][0])
+            printf("  %-18s SKIPPED: %s\n", how_names[how], why[how]);
+        if (why[how])
+            continue;
+        double usual = median(ns[how], rounds), least = ns[how][0];
+        native = how == PLAIN ? least : native;
+        printf("  %-18s %10.1f ns   %6.2f x native   least %10.1f ns   %6.2f x   peak %.0f MB\n", how_names[how], usual,
+               median(ratio[how], rounds), least, least / native, median(peak[how], rounds) / 1e6);
+    }
+    if (!why[OPEN])
+        printf("  tables with an open window: %.1f MB\n", tables / 1e6);
+    if (!why[OPEN] && w->live > 0)
+        printf("  for each of %.0f live blocks: %.1f bytes\n", w->live, tables / w->live);
+    fflush(stdout);
 }
 
 int main(int argc, char **argv)
@@ -155,29 +218,16 @@ int main(int argc, char **argv)
     folder[length] = 0;
     *strrchr(folder, '/') = 0;
     library = realpath(argv[1], NULL);
-    static double ratio[HOWS][ROUNDS_MOST], ns[HOWS][ROUNDS_MOST], peak[HOWS][ROUNDS_MOST];
+    base = getenv("BASE") ? realpath(getenv("BASE"), NULL) : NULL;
+    const char *only = getenv("WORKLOADS");
     for (int w = 0; w < WORKLOADS; w++) {
-        const char *only = getenv("WORKLOADS");
-        if (only && !strstr(only, workloads[w].name))
-            continue;
-        double tables = 0;
-        for (int round = 0; round < rounds; round++)
-            for (enum how how = 0; how < workloads[w].last_wanted; how++) {
-                if (!available(how) || (how == LSAN && strcmp(workloads[w].name, "W3") == 0))
-                    continue;
-                struct result r = measure(how, &workloads[w]);
-                ns[how][round] = r.ns;
-                ratio[how][round] = r.ns / ns[PLAIN][round];
-                peak[how][round] = r.peak;
-                tables = how == OPEN ? r.tables : tables;
-            }
-        printf("%s\n", workloads[w].name);
-        for (enum how how = 0; how < workloads[w].last_wanted; how++)
-            if (available(how) && !(how == LSAN && strcmp(workloads[w].name, "W3") == 0))
-                printf("  %-18s %10.1f ns   %6.2f x native   peak %.0f MB\n", how_names[how], median(ns[how], rounds),
-                       median(ratio[how], rounds), median(peak[how], rounds) / 1e6);
-        printf("  tables with an open window: %.1f MB\n", tables / 1e6);
-        fflush(stdout);
+        bool wanted = !only;
+        for (const char *at = only; at && (at = strstr(at, workloads[w].name)); at++) {
+            char behind = at[strlen(workloads[w].name)];
+            wanted |= behind == 0 || behind == ',';
+        }
+        if (wanted)
+            compare(&workloads[w], rounds);
     }
     return 0;
 }

@@ -22,7 +22,7 @@ static uint64_t next_random(uint64_t *state)
     return x ^ x >> 31;
 }
 
-/* Two functions that call each other as the bits of `way` say: 8 bits, 256 stacks. */
+/* Two functions that call each other as the bits of `way` say: bits 1 to 8, 256 stacks. */
 typedef void *step(unsigned way, int depth, size_t size);
 static step *steps[2];
 #define STEP(name, room)                                                                     \
@@ -39,8 +39,9 @@ STEP(right, 56)
 
 static void *allocate(uint64_t r)
 {
-    size_t size = 64 + (r >> 40) % ((r >> 52 & 7) ? 448 : 4033);
-    char *p = steps[0]((unsigned)r & 0xff, DEPTH, size);
+    /* Multiples of 16: of more different pairs of size and stack the interpreter of heaptrack 1.4.0 runs out of memory. */
+    size_t size = 64 + 16 * ((r >> 40) % ((r >> 52 & 7) ? 28 : 253));
+    char *p = steps[0]((unsigned)(r >> 20) & 0x1ff, DEPTH, size);
     p[0] = 1;
     return p;
 }
@@ -103,13 +104,13 @@ static double churn(unsigned long number)
     uint64_t state = 9;
     void **blocks = malloc(number * sizeof *blocks);
     for (unsigned long i = 0; i < number; i++)
-        blocks[i] = steps[0](i & 0xff, DEPTH, 48);
+        blocks[i] = steps[0](i & 0x1ff, DEPTH, 48);
     double began = now();
     for (unsigned long i = 0; i < pairs; i++) {
         uint64_t r = next_random(&state);
         unsigned long place = (r >> 8) % number;
         free(blocks[place]);
-        blocks[place] = steps[0](r & 0xff, DEPTH, 48);
+        blocks[place] = steps[0](r & 0x1ff, DEPTH, 48);
     }
     return (now() - began) / (double)pairs;
 }
