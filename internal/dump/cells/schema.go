@@ -39,7 +39,7 @@ func InsertInto(table string) string {
 func CreateIndexes(table string) []string {
 	var out []string
 	for _, index := range [][2]string{{"timestamp", "Timestamp(ns)"}, {"event", "Event"}, {"device", "Device Id"}} {
-		out = append(out, "CREATE INDEX "+Quoted("idx_"+table+"_"+index[0])+" ON "+Quoted(table)+"("+Quoted(index[1])+")")
+		out = append(out, "CREATE INDEX IF NOT EXISTS "+Quoted("idx_"+table+"_"+index[0])+" ON "+Quoted(table)+"("+Quoted(index[1])+")")
 	}
 	return out
 }

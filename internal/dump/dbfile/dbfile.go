@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -24,23 +25,40 @@ import (
 const (
 	// batch is the number of rows of a transaction. They are kept until it is committed, so that a full disk loses none.
 	batch = 8192
+	// groupRows is the number of rows that one statement inserts, where there are so many: a statement's beginning and end cost as much as half a row.
+	groupRows = 32
 	// busy is how long a writer waits for a reader that holds the database.
 	busy = 5 * time.Second
 )
 
 // Writer writes one database. It is a render.Format. It cannot be continued: a dump that was not finished is written anew.
 type Writer struct {
-	conn   *sqlite.Conn
-	insert *sqlite.Stmt
-	dir    *os.File // what the database's path goes through, may be nil
-	name   string
-	rows   []row                      // accepted, not committed
-	count  int64                      // committed
-	bound  [len(cells.Columns)]string // texts that are bound, from the second transaction on
-	buf    []byte
-	json   []byte
+	conn  *sqlite.Conn
+	one   insert
+	group insert
+	dir   *os.File // what the database's path goes through, may be nil
+	name  string
+	rows  []row // accepted, not committed
+	count int64 // committed
+	buf   []byte
+	json  []byte
 
 	stacks cells.Stacks
+}
+
+// insert is a prepared statement for some rows, each of which has its own parameters.
+type insert struct {
+	stmt  *sqlite.Stmt
+	bound []string // texts that are bound, by parameter
+	set   []bool   // whether they are
+}
+
+func prepare(conn *sqlite.Conn, rows int) (insert, error) {
+	one := cells.InsertInto(cells.Table)
+	values := one[strings.LastIndexByte(one, '('):]
+	stmt, err := conn.Prepare(one + strings.Repeat(","+values, rows-1))
+	n := rows * len(cells.Columns)
+	return insert{stmt, make([]string, n), make([]bool, n)}, err
 }
 
 type row struct {
@@ -63,7 +81,10 @@ func New(path, name string) (*Writer, error) {
 			return nil, err
 		}
 	}
-	if w.insert, err = conn.Prepare(cells.InsertInto(cells.Table)); err != nil {
+	if w.one, err = prepare(conn, 1); err == nil {
+		w.group, err = prepare(conn, groupRows)
+	}
+	if err != nil {
 		conn.Close()
 		return nil, err
 	}
@@ -98,63 +119,76 @@ func (w *Writer) commit() (err error) {
 		return err
 	}
 	defer end(&err)
-	for i := range w.rows {
-		if err := w.add(&w.rows[i].ev, w.rows[i].id); err != nil {
+	for rest := w.rows; len(rest) > 0; {
+		in, n := &w.one, 1
+		if len(rest) >= groupRows {
+			in, n = &w.group, groupRows
+		}
+		if err := w.add(in, rest[:n]); err != nil {
 			return err
 		}
+		rest = rest[n:]
 	}
 	return nil
 }
 
-func (w *Writer) add(ev *event.Event, id uint64) error {
-	if err := w.insert.Reset(); err != nil {
+// add inserts as many rows as the statement has place for.
+func (w *Writer) add(in *insert, rows []row) error {
+	if err := in.stmt.Reset(); err != nil {
 		return err
 	}
-	w.insert.BindInt64(1+read.ColID, int64(id))
-	w.bind(read.ColEvent, cells.Kind(ev))
-	w.bind(read.ColType, cells.Type(ev))
+	for i := range rows {
+		w.fill(in, i*len(cells.Columns), &rows[i].ev, rows[i].id)
+	}
+	_, err := in.stmt.Step()
+	return err
+}
+
+// fill binds a row to the parameters from first on.
+func (w *Writer) fill(in *insert, first int, ev *event.Event, id uint64) {
+	in.stmt.BindInt64(1+first+read.ColID, int64(id))
+	in.bind(first+read.ColEvent, cells.Kind(ev))
+	in.bind(first+read.ColType, cells.Type(ev))
 	w.buf = w.buf[:0]
 	if ev.Kind == event.Mstx { // such a name keeps its quotes
 		w.buf = append(cells.AppendName(append(w.buf, '"'), ev), '"')
 	} else {
 		w.buf = cells.AppendName(w.buf, ev)
 	}
-	w.bindBuf(read.ColName)
-	w.insert.BindInt64(1+read.ColStamp, ev.Stamp)
-	w.bindID(read.ColPID, ev.PID)
-	w.bindID(read.ColTID, ev.TID)
+	in.bindBuf(first+read.ColName, w.buf)
+	in.stmt.BindInt64(1+first+read.ColStamp, ev.Stamp)
+	in.bindID(first+read.ColPID, ev.PID)
+	in.bindID(first+read.ColTID, ev.TID)
 	w.buf = cells.AppendDevice(w.buf[:0], ev.Device)
-	w.bindBuf(read.ColDevice)
+	in.bindBuf(first+read.ColDevice, w.buf)
 	w.buf = cells.AppendPtr(w.buf[:0], ev)
-	w.bindBuf(read.ColPtr)
+	in.bindBuf(first+read.ColPtr, w.buf)
 	w.json = read.AppendJSON(w.json[:0], cells.AppendAttr(w.buf[:0], ev))
-	w.insert.BindText(1+read.ColAttr, string(w.json))
+	in.stmt.BindText(1+first+read.ColAttr, string(w.json))
 	python, c := cells.StackColumns(w.stacks, ev)
-	w.bind(read.ColPython, python)
-	w.bind(read.ColC, c)
-	_, err := w.insert.Step()
-	return err
+	in.bind(first+read.ColPython, python)
+	in.bind(first+read.ColC, c)
 }
 
-// bind binds a text, unless the row before has left the same one bound: binding is a good part of what a row costs.
-func (w *Writer) bind(column int, text string) {
-	if w.bound[column] != text || w.count == 0 {
-		w.bound[column] = text
-		w.insert.BindText(1+column, text)
+// bind binds a text, unless the row that had this place before has left the same one bound: binding is a good part of what a row costs.
+func (in *insert) bind(at int, text string) {
+	if in.bound[at] != text || !in.set[at] {
+		in.bound[at], in.set[at] = text, true
+		in.stmt.BindText(1+at, text)
 	}
 }
 
-func (w *Writer) bindBuf(column int) {
-	if w.bound[column] != string(w.buf) || w.count == 0 {
-		w.bind(column, string(w.buf))
+func (in *insert) bindBuf(at int, text []byte) {
+	if in.bound[at] != string(text) || !in.set[at] {
+		in.bind(at, string(text))
 	}
 }
 
-func (w *Writer) bindID(column int, id uint64) {
+func (in *insert) bindID(at int, id uint64) {
 	if id == math.MaxUint64 {
-		w.insert.BindText(1+column, cells.NA)
+		in.stmt.BindText(1+at, cells.NA)
 	} else {
-		w.insert.BindInt64(1+column, int64(id))
+		in.stmt.BindInt64(1+at, int64(id))
 	}
 }
 
@@ -176,7 +210,7 @@ func (w *Writer) Finish() error {
 
 // Close: see render.Format.
 func (w *Writer) Close() error {
-	err := errors.Join(w.insert.Finalize(), w.conn.Close())
+	err := errors.Join(w.one.stmt.Finalize(), w.group.stmt.Finalize(), w.conn.Close())
 	if w.dir != nil {
 		w.dir.Close()
 	}
