@@ -6,6 +6,7 @@
 //	SMOKE_LEVEL       1: minutes, gates every change; 2: everything. Without it nothing runs (`go test ./...`).
 //	MSMEMSCOPE_BUILD  the tree to test, default build/
 //	SMOKE_KILLS       instants at which the kill tests kill, default 200
+//	SMOKE_PRELOAD     a sanitizer that programs under the tool preload behind our library (make smoke-asan)
 //	SOAK              with a value: 2,000 instants
 //
 // Every dump of every run is checked on top of what the case is about: see dump_test.go.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -53,6 +54,11 @@ func without(t testing.TB, words ...string) *job {
 func (j *job) start() *job {
 	j.t.Helper()
 	words := j.words
+	sanitized := !j.bare && os.Getenv("SMOKE_PRELOAD") != ""
+	if program := slices.IndexFunc(words, func(w string) bool { return !strings.HasPrefix(w, "-") }); sanitized && program >= 0 {
+		// Not before: bash, which is the front, does not bear TSan.
+		words = slices.Insert(slices.Clone(words), program, "sh", "-c", `LD_PRELOAD=$LD_PRELOAD:$SMOKE_PRELOAD exec "$@"`, "sh")
+	}
 	if !j.bare {
 		words = append([]string{tool, "--output-path=" + j.out}, words...)
 	}
@@ -63,6 +69,10 @@ func (j *job) start() *job {
 	j.cmd.Dir, j.cmd.Stdin, j.cmd.ExtraFiles = j.dir, j.stdin, j.files
 	j.cmd.Stdout, j.cmd.Stderr = &j.stdout, &j.stderr
 	j.cmd.Env = append(os.Environ(), "VNPU_DEVICES=2", "VNPU_HBM_BYTES=1T", "LC_ALL=C.UTF-8")
+	if sanitized {
+		// A sanitizer's dlopen does not look where the library that calls it would.
+		j.cmd.Env = append(j.cmd.Env, "LD_LIBRARY_PATH="+filepath.Join(build, "vnpu", "lib64"))
+	}
 	j.cmd.Env = append(j.cmd.Env, j.env...)
 	j.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	j.cmd.WaitDelay = time.Second
