@@ -95,6 +95,11 @@ ROUNDS ?= 5
 bench-host: $(hostheap_library) $(patsubst %,$(hostheap_bench)/%,compare workload workload-lsan objects.py)
 	$(hostheap_bench)/compare $(hostheap_library) $(ROUNDS)
 
+# 100 interim snapshots beside a storm of 2 million blocks
+.PHONY: bench-host-interim
+bench-host-interim: $(hostheap_library) $(hostheap_bench)/workload
+	SOAK=1 $(GO) test -count=1 -v -run InterimStorm ./internal/hostheap
+
 # ---- real programs under an open window, beside themselves without us; what is not installed is skipped. Not part of CI.
 .PHONY: real
 real: build

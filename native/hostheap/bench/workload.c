@@ -1,5 +1,5 @@
 /*
- * workload.c - the allocation loops that the host heap's hook is measured with: `workload W1|W2|W4|W5 [NUMBER]`. Prints
+ * workload.c - the allocation loops that the host heap's hook is measured with: `workload W1|W2|W4|W5|storm [NUMBER]`. Prints
  * processor time per pair of one malloc and one free, in ns, from after the start of the program.
  *
  * W1 one thread, 64 B to 4 KiB, 20 frames deep, 256 stacks, 4096 places replaced at random. W2 the same in 4 threads; 12 of
@@ -7,11 +7,13 @@
  * then random replacement.
  */
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { DEPTH = 16, PLACES = 4096 }; /* with main, its caller, the loop and what is around malloc: 20 frames and more */
 
@@ -115,6 +117,52 @@ static double churn(unsigned long number)
     return (now() - began) / (double)pairs;
 }
 
+/*
+ * For TestInterimStorm: 4 threads replace NUMBER blocks at random, until a line comes in. Sizes are 7 modulo 16, which nothing
+ * else here asks for; how many blocks are there then and their bytes is what it says, before it waits for another line.
+ */
+static unsigned long each;
+static bool over;
+static uint64_t storm_bytes;
+
+static void *storm(void *seed)
+{
+    uint64_t state = (uintptr_t)seed, bytes = 0;
+    struct {
+        void *block;
+        size_t size;
+    } *places = calloc(each, sizeof *places);
+    for (unsigned long i = 0; i < each || !__atomic_load_n(&over, __ATOMIC_RELAXED); i++) {
+        uint64_t r = next_random(&state);
+        unsigned long place = i < each ? i : (r >> 8) % each;
+        free(places[place].block);
+        bytes -= places[place].size;
+        bytes += places[place].size = 7 + 16 * (r >> 40 & 7);
+        places[place].block = steps[0](r & 0x1ff, DEPTH, places[place].size);
+        if (i + 1 == each)
+            (void)!write(1, ".", 1);
+    }
+    __atomic_fetch_add(&storm_bytes, bytes, __ATOMIC_RELAXED);
+    return NULL;
+}
+
+static int run_storm(unsigned long number)
+{
+    pthread_t threads[4];
+    char line;
+    each = number / 4;
+    for (uintptr_t i = 0; i < 4; i++)
+        if (pthread_create(&threads[i], NULL, storm, (void *)(i + 1)) != 0)
+            return 1;
+    if (read(0, &line, 1) != 1)
+        return 1;
+    __atomic_store_n(&over, true, __ATOMIC_RELAXED);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    dprintf(1, "%lu %lu\n", each * 4, (unsigned long)storm_bytes);
+    return read(0, &line, 1) < 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
@@ -122,6 +170,8 @@ int main(int argc, char **argv)
     double ns = 0;
     steps[0] = left;
     steps[1] = right;
+    if (strcmp(name, "storm") == 0)
+        return run_storm(number);
     if (strcmp(name, "W1") == 0) {
         double began = now();
         replace((void *)3);
@@ -140,7 +190,7 @@ int main(int argc, char **argv)
     } else if (strcmp(name, "W5") == 0) {
         ns = churn(number);
     } else {
-        fprintf(stderr, "workload: %s is none of W1, W2, W4, W5\n", name);
+        fprintf(stderr, "workload: %s is none of W1, W2, W4, W5, storm\n", name);
         return 2;
     }
     printf("%.2f\n", ns);
