@@ -16,17 +16,23 @@ vnpu_ascendcl := vnpu/acl/forward.c
 vnpu_ms_tools_ext := vnpu/mstx/mstx.c
 vnpu_profapi := vnpu/profapi/profapi.c
 vnpu_dcmi := vnpu/dcmi/dcmi.c
+vnpu_nnopbase := $(wildcard vnpu/nnop/*.c)
+vnpu_acl_op_compiler := $(wildcard vnpu/op_compiler/*.c)
+vnpu_empty := ge_runner graph acl_tdt_channel hccl
+$(foreach l,$(vnpu_empty),$(eval vnpu_$(l) := vnpu/empty/empty.c))
 vnpu_below_runtime := ascend_hal
+vnpu_below_nnopbase := runtime
+vnpu_below_acl_op_compiler := nnopbase profapi ascendcl
 vnpu_below_acl_rt_impl := runtime
 vnpu_below_ascendcl := acl_rt_impl
-vnpu_libs := ascend_hal runtime acl_rt_impl ascendcl ms_tools_ext profapi dcmi
+vnpu_libs := ascend_hal runtime acl_rt_impl ascendcl ms_tools_ext profapi dcmi nnopbase acl_op_compiler $(vnpu_empty)
 
 # vnpu_library: directory, library, compiler with flags
 define vnpu_library
 $(1)/lib$(2).so: $$(vnpu_$(2)) $$(VNPU_HEADERS) vnpu/vnpu.mk $(foreach b,$(vnpu_below_$(2)),$(1)/lib$(b).so)
 	@mkdir -p $$(@D)
 	$(3) $$(VNPU_CFLAGS) -fPIC -shared -pthread -Wl,-soname,lib$(2).so -Wl,-rpath,'$$$$ORIGIN' -Wl,-z,now -Wl,-z,nodelete -o $$@ \
-		$$(vnpu_$(2)) -L$(1) $(foreach b,$(vnpu_below_$(2)),-l$(b)) -ldl
+		$$(vnpu_$(2)) -L$(1) -Wl,--no-as-needed $(foreach b,$(vnpu_below_$(2)),-l$(b)) -Wl,--as-needed -ldl
 endef
 $(foreach l,$(vnpu_libs),$(eval $(call vnpu_library,$(OUT)/vnpu/lib64,$(l),$$(ZIGCC))))
 
@@ -41,7 +47,14 @@ $(OUT)/vnpu/atb/%/lib/libatb.so: vnpu/atb/atb.cpp $(VNPU_HEADERS) vnpu/vnpu.mk $
 	$(CXX) -std=c++17 -O2 -g -Wall -Wextra -Werror -Ivnpu/include $(vnpu_atb_$*) -fPIC -shared -Wl,-soname,libatb.so \
 		-Wl,-rpath,'$$ORIGIN/../../../lib64' -Wl,-z,now -o $@ $< -L$(OUT)/vnpu/lib64 -lascendcl
 
-vnpu_artefacts := $(vnpu_libs:%=$(OUT)/vnpu/lib64/lib%.so) $(vnpu_atb)
+# libopapi.so, the operators: in C++, and so like libatb.so.
+vnpu_opapi := $(if $(vnpu_atb),$(OUT)/vnpu/lib64/libopapi.so)
+$(OUT)/vnpu/lib64/libopapi.so: $(wildcard vnpu/opapi/*) $(VNPU_HEADERS) vnpu/vnpu.mk $(OUT)/vnpu/lib64/libnnopbase.so
+	@mkdir -p $(@D)
+	$(CXX) -std=c++17 -O2 -g -Wall -Wextra -Werror -fvisibility=hidden -Ivnpu/include -fPIC -shared -Wl,-soname,libopapi.so \
+		-Wl,-rpath,'$$ORIGIN' -Wl,-z,now -o $@ $(wildcard vnpu/opapi/*.cpp) -L$(OUT)/vnpu/lib64 -Wl,--no-as-needed -lnnopbase -lruntime
+
+vnpu_artefacts := $(vnpu_libs:%=$(OUT)/vnpu/lib64/lib%.so) $(vnpu_atb) $(vnpu_opapi)
 artefacts += $(vnpu_artefacts)
 
 .PHONY: vnpu

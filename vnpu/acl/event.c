@@ -12,6 +12,11 @@ aclError aclrtCreateEventWithFlagImpl(aclrtEvent *event, uint32_t flag)
     return rtEventCreate(event);
 }
 
+aclError aclrtCreateEventExWithFlagImpl(aclrtEvent *event, uint32_t flag)
+{
+    return aclrtCreateEventWithFlagImpl(event, flag);
+}
+
 aclError aclrtDestroyEventImpl(aclrtEvent event)
 {
     return rtEventDestroy(event);
@@ -35,6 +40,18 @@ aclError aclrtQueryEventStatusImpl(aclrtEvent event, aclrtEventRecordedStatus *s
     rtError_t error = rtEventQuery(event, &recorded);
     if (!error)
         *status = recorded ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    return error;
+}
+
+/* Streams wait for the times of events, so nobody can wait for one that is over. */
+aclError aclrtQueryEventWaitStatusImpl(aclrtEvent event, aclrtEventWaitStatus *status)
+{
+    int32_t recorded;
+    if (!status)
+        return ACL_ERROR_INVALID_PARAM;
+    rtError_t error = rtEventQuery(event, &recorded);
+    if (!error)
+        *status = recorded ? ACL_EVENT_WAIT_STATUS_COMPLETE : ACL_EVENT_WAIT_STATUS_NOT_READY;
     return error;
 }
 

@@ -46,3 +46,10 @@ aclError aclrtLaunchKernelWithHostArgsImpl(aclrtFuncHandle funcHandle, uint32_t 
     (void)cfg, (void)hostArgs, (void)argsSize, (void)placeHolderArray, (void)placeHolderNum;
     return rtLaunchKernelByFuncHandleV2(funcHandle, blockDim, NULL, stream, NULL);
 }
+
+/* Kernels of ours have no code that could have an address. */
+aclError aclrtGetFunctionAddrImpl(aclrtFuncHandle funcHandle, void **aicAddr, void **aivAddr)
+{
+    (void)funcHandle, (void)aicAddr, (void)aivAddr;
+    return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+}

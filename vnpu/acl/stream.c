@@ -1,3 +1,5 @@
+#include <poll.h>
+
 #include "impl.h"
 
 aclError aclrtCreateStreamImpl(aclrtStream *stream)
@@ -25,6 +27,30 @@ aclError aclrtDestroyStreamForceImpl(aclrtStream stream)
 aclError aclrtSynchronizeStreamImpl(aclrtStream stream)
 {
     return rtStreamSynchronize(stream);
+}
+
+aclError aclrtSynchronizeStreamWithTimeoutImpl(aclrtStream stream, int32_t timeout)
+{
+    return rtStreamSynchronizeWithTimeout(stream, timeout);
+}
+
+aclError aclrtStreamQueryImpl(aclrtStream stream, aclrtStreamStatus *status)
+{
+    int32_t done;
+    if (!status)
+        return ACL_ERROR_INVALID_PARAM;
+    rtError_t error = rtStreamQuery(stream, &done);
+    if (!error)
+        *status = done ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
+    return error;
+}
+
+/* No stream of ours has callbacks, so none comes within the time. */
+aclError aclrtProcessReportImpl(int32_t timeout)
+{
+    if (timeout > 0)
+        poll(NULL, 0, timeout);
+    return ACL_ERROR_RT_REPORT_TIMEOUT;
 }
 
 aclError aclrtStreamWaitEventImpl(aclrtStream stream, aclrtEvent event)

@@ -52,3 +52,23 @@ aclError aclrtUnmapMemImpl(void *virPtr)
 {
     return rtUnmapMem(virPtr);
 }
+
+/* Between processes there are no handles of ours. */
+aclError aclrtMemExportToShareableHandleImpl(aclrtDrvMemHandle handle, aclrtMemHandleType handleType, uint64_t flags,
+                                             uint64_t *shareableHandle)
+{
+    (void)handle, (void)handleType, (void)flags, (void)shareableHandle;
+    return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+}
+
+aclError aclrtMemImportFromShareableHandleImpl(uint64_t shareableHandle, int32_t deviceId, aclrtDrvMemHandle *handle)
+{
+    (void)shareableHandle, (void)deviceId, (void)handle;
+    return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+}
+
+aclError aclrtMemSetPidToShareableHandleImpl(uint64_t shareableHandle, int32_t *pid, size_t pidNum)
+{
+    (void)shareableHandle, (void)pid, (void)pidNum;
+    return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+}

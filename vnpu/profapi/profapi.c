@@ -52,6 +52,13 @@ VNPU_API int32_t MsprofReportCompactInfo(uint32_t agingFlag, const void *data, u
     return report ? report(agingFlag, data, length) : 0;
 }
 
+/* Nobody listens for these. */
+VNPU_API int32_t MsprofReportAdditionalInfo(uint32_t agingFlag, const void *data, uint32_t length)
+{
+    (void)agingFlag, (void)length;
+    return data ? 0 : FAILED;
+}
+
 VNPU_API int32_t MsprofReportApi(uint32_t agingFlag, const struct MsprofApi *api)
 {
     int32_t (*report)(uint32_t, const struct MsprofApi *) = callback(PROFILE_REPORT_API_C_CALLBACK);

@@ -139,7 +139,7 @@ VNPU_API rtError_t rtDeviceReset(int32_t device)
     if (!now)
         return ACL_ERROR_RT_CONTEXT_NULL; /* was never set */
     if (now == 1) {
-        wait_for_device(device);
+        wait_for_device(device, -1);
         end_streams(device);
         end_events(device);
     }
@@ -168,13 +168,16 @@ rtError_t current_card(uint32_t *card)
     return RT_ERROR_NONE;
 }
 
-VNPU_API rtError_t rtDeviceSynchronize(void)
+VNPU_API rtError_t rtDeviceSynchronizeWithTimeout(int32_t timeout)
 {
     uint32_t card;
     rtError_t error = current_card(&card);
-    if (!error)
-        wait_for_device(thread_device);
-    return error;
+    return error ? error : wait_for_device(thread_device, timeout);
+}
+
+VNPU_API rtError_t rtDeviceSynchronize(void)
+{
+    return rtDeviceSynchronizeWithTimeout(-1);
 }
 
 VNPU_API rtError_t rtGetSocVersion(char *version, const uint32_t maxLen)

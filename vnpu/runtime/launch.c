@@ -78,3 +78,10 @@ VNPU_API rtError_t rtLaunchKernelByFuncHandleV2(rtFuncHandle funcHandle, uint32_
     (void)argsHandle, (void)cfgInfo;
     return launch(kernel_of_handle(funcHandle), stm, blockDim);
 }
+
+/* Where the cores of a card meet during a kernel; there are none here, and nothing looks at it. */
+VNPU_API rtError_t rtGetC2cCtrlAddr(uint64_t *addr, uint32_t *len)
+{
+    (void)addr, (void)len;
+    return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+}

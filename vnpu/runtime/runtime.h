@@ -24,8 +24,8 @@ rtError_t check_stream(rtStream_t stm);
 /* The time line of a stream that check_stream has accepted. */
 struct queue *stream_queue(rtStream_t stm);
 
-/* Until everything that was submitted to the device is done. */
-void wait_for_device(int32_t device);
+/* Until everything that was submitted to the device is done; `timeout` in milliseconds, negative: for ever. */
+rtError_t wait_for_device(int32_t device, int32_t timeout);
 
 /* Streams and events of a device end with it. */
 void end_streams(int32_t device);

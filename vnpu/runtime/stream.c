@@ -133,9 +133,33 @@ VNPU_API rtError_t rtStreamSynchronize(rtStream_t stm)
     return error;
 }
 
-void wait_for_device(int32_t device)
+/* Waits for `time`, but no longer than the milliseconds of `timeout`, which are without end when negative. */
+static rtError_t wait_for(int64_t time, int32_t timeout)
 {
-    sleep_until(__atomic_load_n(&device_busy[device], __ATOMIC_RELAXED));
+    int64_t most = timeout < 0 ? INT64_MAX : host_now() + (int64_t)timeout * 1000000;
+    sleep_until(time < most ? time : most);
+    return time <= most ? RT_ERROR_NONE : ACL_ERROR_RT_STREAM_SYNC_TIMEOUT;
+}
+
+VNPU_API rtError_t rtStreamSynchronizeWithTimeout(rtStream_t stm, int32_t timeout)
+{
+    rtError_t error = check_stream(stm);
+    return error ? error : wait_for(queue_busy(stream_queue(stm)), timeout);
+}
+
+VNPU_API rtError_t rtStreamQuery(rtStream_t stm, int32_t *done)
+{
+    if (!done)
+        return ACL_ERROR_RT_PARAM_INVALID;
+    rtError_t error = check_stream(stm);
+    if (!error)
+        *done = queue_busy(stream_queue(stm)) <= host_now();
+    return error;
+}
+
+rtError_t wait_for_device(int32_t device, int32_t timeout)
+{
+    return wait_for(__atomic_load_n(&device_busy[device], __ATOMIC_RELAXED), timeout);
 }
 
 VNPU_API rtError_t rtGetStreamId(rtStream_t stm, int32_t *streamId)

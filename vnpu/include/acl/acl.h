@@ -15,6 +15,7 @@ extern "C" {
 typedef int aclError;
 typedef void *aclrtStream;
 typedef void *aclrtEvent;
+typedef void *aclrtContext; /* each device has one */
 typedef void *aclrtDrvMemHandle;
 
 #define ACL_SUCCESS 0
@@ -82,6 +83,39 @@ typedef enum {
     ACL_EVENT_RECORDED_STATUS_COMPLETE = 1,
 } aclrtEventRecordedStatus;
 
+typedef enum {
+    ACL_EVENT_WAIT_STATUS_COMPLETE = 0,
+    ACL_EVENT_WAIT_STATUS_NOT_READY = 1,
+} aclrtEventWaitStatus;
+
+typedef enum {
+    ACL_STREAM_STATUS_COMPLETE = 0,
+    ACL_STREAM_STATUS_NOT_READY = 1,
+} aclrtStreamStatus;
+
+typedef enum {
+    ACL_DEVICE_INFO_AI_CORE_NUM = 0,
+    ACL_DEVICE_INFO_VECTOR_CORE_NUM = 1,
+    ACL_DEVICE_INFO_L2_SIZE = 2, /* bytes */
+} aclDeviceInfo;
+
+typedef enum {
+    ACL_CANN_ATTR_INF_NAN = 0,
+    ACL_CANN_ATTR_BF16 = 1,
+    ACL_CANN_ATTR_JIT_COMPILE = 2,
+} aclCannAttr;
+
+typedef enum {
+    ACL_RT_OVERFLOW_MODE_SATURATION = 0,
+    ACL_RT_OVERFLOW_MODE_INFNAN = 1,
+} aclrtFloatOverflowMode;
+
+typedef enum {
+    ACL_OPT_DETERMINISTIC = 0,
+    ACL_OPT_ENABLE_DEBUG_KERNEL = 1,
+    ACL_OPT_STRONG_CONSISTENCY = 2,
+} aclSysParamOpt;
+
 typedef void *aclrtBinHandle;
 typedef void *aclrtFuncHandle;
 typedef void *aclrtArgsHandle;
@@ -94,6 +128,45 @@ typedef struct {
     uint32_t addrOffset;
     uint32_t dataOffset;
 } aclrtPlaceHolderInfo;
+
+typedef enum {
+    ACL_DT_UNDEFINED = -1,
+    ACL_FLOAT = 0,
+    ACL_FLOAT16 = 1,
+    ACL_INT8 = 2,
+    ACL_INT32 = 3,
+    ACL_UINT8 = 4,
+    ACL_INT16 = 6,
+    ACL_UINT16 = 7,
+    ACL_UINT32 = 8,
+    ACL_INT64 = 9,
+    ACL_UINT64 = 10,
+    ACL_DOUBLE = 11,
+    ACL_BOOL = 12,
+    ACL_STRING = 13,
+    ACL_COMPLEX64 = 16,
+    ACL_COMPLEX128 = 17,
+    ACL_BF16 = 27,
+} aclDataType;
+
+typedef int32_t aclFormat; /* ACL_FORMAT_…; how the bytes lie on a card, which ours does not look at */
+#define ACL_FORMAT_ND 2
+
+typedef enum {
+    ACL_MEMTYPE_DEVICE = 0,
+    ACL_MEMTYPE_HOST = 1,
+    ACL_MEMTYPE_HOST_COMPILE_INDEPENDENT = 2,
+} aclMemType;
+
+typedef struct aclTensorDesc aclTensorDesc;
+typedef struct aclDataBuffer aclDataBuffer;
+typedef struct aclopAttr aclopAttr;
+
+typedef enum { ACL_DEBUG = 0, ACL_INFO = 1, ACL_WARNING = 2, ACL_ERROR = 3 } aclLogLevel;
+
+/* In libascendcl.so itself, since its arguments cannot be passed on. */
+void aclAppLog(aclLogLevel logLevel, const char *func, const char *file, uint32_t line, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
 
 #define ACL_HOST_REG_MAPPED 0x2UL
 #define ACL_HOST_REG_PINNED 0x10000000UL

@@ -25,12 +25,14 @@ typedef void *rtDrvMemHandle;
 #define ACL_ERROR_RT_CONTEXT_NULL 107002
 #define ACL_ERROR_RT_STREAM_CONTEXT 107003
 #define ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID 107008
+#define ACL_ERROR_RT_REPORT_TIMEOUT 107012
 #define ACL_ERROR_RT_INVALID_HANDLE 107017
 #define ACL_ERROR_RT_FEATURE_NOT_SUPPORT 207000
 #define ACL_ERROR_RT_MEMORY_ALLOCATION 207001
 #define ACL_ERROR_RT_NO_DEVICE 207004
 #define ACL_ERROR_RT_NO_EVENT_RESOURCE 207007
 #define ACL_ERROR_RT_NO_STREAM_RESOURCE 207008
+#define ACL_ERROR_RT_STREAM_SYNC_TIMEOUT 507046
 #define ACL_ERROR_RT_DRV_INTERNAL_ERROR 507899
 #define ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED 507910
 #define ACL_ERROR_HOST_MEMORY_NOT_REGISTERED 507911
@@ -42,6 +44,7 @@ rtError_t rtSetDevice(int32_t device);
 rtError_t rtGetDevice(int32_t *device);
 rtError_t rtDeviceReset(int32_t device);
 rtError_t rtDeviceSynchronize(void);
+rtError_t rtDeviceSynchronizeWithTimeout(int32_t timeout); /* milliseconds, negative: for ever */
 rtError_t rtGetSocVersion(char *version, const uint32_t maxLen);
 
 /* ------------------------------------------------------------------ memory; type is a kind | a policy */
@@ -106,6 +109,8 @@ rtError_t rtUnmapMem(void *devPtr);
 rtError_t rtStreamCreate(rtStream_t *stm, int32_t priority);
 rtError_t rtStreamDestroy(rtStream_t stm);
 rtError_t rtStreamSynchronize(rtStream_t stm); /* NULL: the default stream of the current device */
+rtError_t rtStreamSynchronizeWithTimeout(rtStream_t stm, int32_t timeout); /* milliseconds, negative: for ever */
+rtError_t rtStreamQuery(rtStream_t stm, int32_t *done); /* 1 when everything submitted is done */
 rtError_t rtStreamWaitEvent(rtStream_t stm, rtEvent_t evt);
 rtError_t rtGetStreamId(rtStream_t stm, int32_t *streamId);
 
@@ -151,6 +156,7 @@ rtError_t rtKernelLaunchWithFlagV2(const void *stubFunc, uint32_t blockDim, rtAr
 rtError_t rtAicpuKernelLaunchExWithArgs(const uint32_t kernelType, const char *const opName, const uint32_t blockDim,
                                         const rtAicpuArgsEx_t *argsInfo, rtSmDesc_t *const smDesc, const rtStream_t stm,
                                         const uint32_t flags);
+rtError_t rtGetC2cCtrlAddr(uint64_t *addr, uint32_t *len);
 rtError_t rtLaunchKernelByFuncHandle(rtFuncHandle funcHandle, uint32_t blockDim, rtLaunchArgsHandle argsHandle,
                                      rtStream_t stm);
 rtError_t rtLaunchKernelByFuncHandleV2(rtFuncHandle funcHandle, uint32_t blockDim, rtLaunchArgsHandle argsHandle,

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Runs unmodified torch and torch_npu on the virtual NPU under msmemscope and compares the dump with what torch_npu says itself.
+
+run.py VENV BUILD [SCRIPT…]     scripts by their names, all without one
+
+At each point of a script (scripts/points.py) the last row of the pool has to say the same bytes as torch.npu.memory_allocated() and
+memory_reserved(), and at the end the blocks that live by the dump have to be those of torch.npu.memory_snapshot().
+"""
+
+import csv
+import glob
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "python"))
+from harness import attributes  # noqa: E402
+
+EXPANDABLE = {"PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True"}
+CASES = {  # name: script, environment
+    "mlp": ("mlp.py", {}),
+    "transformer": ("transformer.py", {}),
+    "accumulate": ("accumulate.py", {}),
+    "memory": ("memory.py", {}),
+    "expandable": ("memory.py", EXPANDABLE),
+    "workspace": ("mlp.py", {"VNPU_WORKSPACE": "1M,aclnnMm=5M"}),
+}
+TIMEOUT_S = 1800
+
+
+def environment(build, home, operators, more):
+    """As set_env.sh of CANN leaves it, but for the places."""
+    result = {k: v for k, v in os.environ.items() if not k.startswith(("MSMEMSCOPE", "LD_", "VNPU_", "PYTORCH"))}
+    result.update(
+        ASCEND_HOME_PATH=str(home),
+        ASCEND_OPP_PATH=str(home / "opp"),
+        LD_LIBRARY_PATH=f"{build}/vnpu/lib64:{operators}",
+        PYTHONDONTWRITEBYTECODE="1",
+        **more,
+    )
+    return result
+
+
+def rows_of(directory):
+    rows = []
+    for path in glob.glob(f"{directory}/out/**/memscope_dump_*.csv", recursive=True):
+        with open(path, newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                row["Attr"] = attributes(row["Attr"])
+                rows.append(row)
+    return sorted(rows, key=lambda row: int(row["Timestamp(ns)"]))
+
+
+def compare(rows, points):
+    """Lines about what differs."""
+    wrong = []
+    rows = [r for r in rows if r["Event"] in ("MALLOC", "FREE")]
+    for number, point in enumerate(p for p in points if "allocated" in p):
+        device = str(point["device"])
+        before = [r for r in rows if int(r["Timestamp(ns)"]) <= point["time"] and r["Device Id"] == device]
+        pool = [r["Attr"] for r in before if r["Event Type"] == "PTA"]
+        used, total = (int(pool[-1]["used"]), int(pool[-1]["total"])) if pool else (0, 0)
+        if (used, total) != (point["allocated"], point["reserved"]):
+            wrong.append(f"point {number}, card {device}: PTA used {used}, total {total}; torch_npu {point['allocated']}, {point['reserved']}")
+        driver = [r["Attr"] for r in before if r["Event Type"] == "HAL"]
+        used = int(driver[-1]["used"]) if driver else 0
+        if used != point["driver"]:
+            wrong.append(f"point {number}, card {device}: HAL used {used}; the driver {point['driver']}")
+    last = points[-1]
+    live = {}
+    for row in rows:
+        if int(row["Timestamp(ns)"]) <= last["time"] and row["Event Type"] == "PTA":
+            key = int(row["Device Id"]), int(row["Ptr"], 16)
+            if row["Event"] == "MALLOC":
+                live[key] = int(row["Attr"]["size"])
+            else:
+                live.pop(key, None)
+    blocks = {(device, address): size for device, address, size in last["blocks"]}
+    for what, one, other in ("the dump", live, blocks), ("the snapshot", blocks, live):
+        for key in sorted(one.keys() - other.keys())[:5]:
+            wrong.append(f"only {what} has {one[key]} bytes at {key[1]:#x} of card {key[0]}")
+    wrong += [f"{key[1]:#x}: {size} bytes, in the snapshot {blocks[key]}" for key, size in live.items() if blocks.get(key, size) != size]
+    return wrong
+
+
+def run(name, venv, build, home, operators):
+    script, more = CASES[name]
+    with tempfile.TemporaryDirectory() as directory:
+        points = pathlib.Path(directory, "points")
+        command = [f"{build}/bin/msmemscope", "--output=out", str(venv / "bin/python"), str(HERE / "scripts" / script)]
+        done = subprocess.run(
+            command,
+            cwd=directory,
+            env=environment(build, home, operators, {**more, "TORCH_POINTS": str(points)}),
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        if done.returncode or not points.exists():
+            return [f"status {done.returncode}", done.stdout[-3000:], done.stderr[-6000:]]
+        told = [json.loads(line) for line in points.read_text().splitlines()]
+        rows = rows_of(directory)
+        wrong = compare(rows, told)
+        print(f"  {len(told)} points, {len(told[-1]['blocks'])} blocks at the end, {len(rows)} rows")
+        for line in done.stdout.splitlines() + done.stderr.splitlines():
+            if line.startswith(("loss", "caught", "vnpu:")):
+                print("  " + line)
+        if wrong and os.environ.get("TORCH_KEEP"):
+            subprocess.run(["cp", "-r", directory, os.environ["TORCH_KEEP"]], check=False)
+        return wrong
+
+
+def main():
+    if len(sys.argv) < 3 or not set(sys.argv[3:]) <= set(CASES):
+        sys.exit(f"{__doc__}\nscripts: {' '.join(CASES)}")
+    venv, build = (pathlib.Path(a).resolve() for a in sys.argv[1:3])
+    home = venv / "cann"
+    for part in "runtime", "compiler", "opp":
+        (home / part).mkdir(parents=True, exist_ok=True)
+    if not (home / "lib64").exists():
+        (home / "lib64").symlink_to(build / "vnpu/lib64")
+    failed = 0
+    for name in sys.argv[3:] or CASES:
+        print(name, flush=True)
+        wrong = run(name, venv, build, home, venv / "operators")
+        for line in wrong:
+            print(f"  {name}: {line}")
+        failed += bool(wrong)
+    count = len(sys.argv[3:] or CASES)
+    print(f"{count - failed} passed, {failed} failed")
+    sys.exit(failed != 0)
+
+
+if __name__ == "__main__":
+    main()
