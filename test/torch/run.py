@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Runs unmodified torch and torch_npu on the virtual NPU under msmemscope and compares the dump with what torch_npu says itself.
+"""Runs torch and torch_npu on the virtual NPU under msmemscope and compares the dump with what torch_npu says itself.
 
-run.py VENV BUILD [SCRIPT…]     scripts by their names, all without one
+run.py VENV BUILD [CASE…]     all cases without one
 
-At each point of a script (scripts/points.py) the last row of the pool has to say the same bytes as torch.npu.memory_allocated() and
-memory_reserved(), and at the end the blocks that live by the dump have to be those of torch.npu.memory_snapshot().
+At each point of a script (scripts/points.py) the last row of the pool has to say the same bytes as
+torch.npu.memory_allocated() and memory_reserved(), and at the end the blocks that live by the dump have to be those
+of torch.npu.memory_snapshot().
 """
 
 import csv
@@ -21,13 +22,53 @@ sys.path.insert(0, str(HERE.parent / "python"))
 from harness import attributes  # noqa: E402
 
 EXPANDABLE = {"PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True"}
-CASES = {  # name: script, environment
+
+
+def owners(rows, told, _report):
+    """By the owners in the dump, what lives at the end is what the script says."""
+    live = {}
+    for row in rows:
+        if row["Event Type"] == "PTA" and int(row["Timestamp(ns)"]) <= told[-1]["time"]:
+            if row["Event"] == "MALLOC":
+                live[row["Ptr"]] = row["Attr"]
+            elif row["Event"] == "FREE":
+                live.pop(row["Ptr"], None)
+    wrong = []
+    for label, true in next(line["owners"] for line in told if "owners" in line).items():
+        size = sum(int(a["size"]) for a in live.values() if f"@{label}" in a.get("owner", ""))
+        print(f"  {label}: {size} bytes")
+        if size != true:
+            wrong.append(f"{label}: {size} bytes in the dump; the script has {true}")
+    return wrong
+
+
+def out_of_memory(rows, _told, report):
+    """Trigger, recent and top are there, each with the line that asked for the memory."""
+    line = next(
+        n for n, text in enumerate((HERE / "scripts/oom.py").read_text().splitlines(), 1) if "kept.append" in text
+    )
+    wrong = []
+    for kind in "OOM_TRIGGER", "OOM_RECENT_ALLOC", "OOM_TOP_ALLOC":
+        found = [r for r in rows if r["Event Type"] == kind]
+        print(f"  {kind}: {len(found)} rows")
+        if not any(
+            f"oom.py({line})" in text or f"oom.py:{line}" in text for r in found for text in map(str, r.values())
+        ):
+            wrong.append(f"no {kind} with line {line} of oom.py: {found[:2]}")
+    if "TRIGGER" not in report:
+        wrong.append("no TRIGGER in the report")
+    return wrong
+
+
+CASES = {  # name: script, environment, options, check of its own
     "mlp": ("mlp.py", {}),
     "transformer": ("transformer.py", {}),
     "accumulate": ("accumulate.py", {}),
     "memory": ("memory.py", {}),
     "expandable": ("memory.py", EXPANDABLE),
     "workspace": ("mlp.py", {"VNPU_WORKSPACE": "1M,aclnnMm=5M"}),
+    "owners": ("owners.py", {}, ["--analysis=decompose"], owners),
+    "oom": ("oom.py", {"VNPU_HBM_BYTES": "1G"}, ["--analysis=oom:3", "--call-stack=python"], out_of_memory),
 }
 TIMEOUT_S = 1800
 
@@ -65,7 +106,8 @@ def compare(rows, points):
         pool = [r["Attr"] for r in before if r["Event Type"] == "PTA"]
         used, total = (int(pool[-1]["used"]), int(pool[-1]["total"])) if pool else (0, 0)
         if (used, total) != (point["allocated"], point["reserved"]):
-            wrong.append(f"point {number}, card {device}: PTA used {used}, total {total}; torch_npu {point['allocated']}, {point['reserved']}")
+            torch_npu = f"torch_npu {point['allocated']}, {point['reserved']}"
+            wrong.append(f"point {number}, card {device}: PTA used {used}, total {total}; {torch_npu}")
         driver = [r["Attr"] for r in before if r["Event Type"] == "HAL"]
         used = int(driver[-1]["used"]) if driver else 0
         if used != point["driver"]:
@@ -83,17 +125,20 @@ def compare(rows, points):
     for what, one, other in ("the dump", live, blocks), ("the snapshot", blocks, live):
         for key in sorted(one.keys() - other.keys())[:5]:
             wrong.append(f"only {what} has {one[key]} bytes at {key[1]:#x} of card {key[0]}")
-    wrong += [f"{key[1]:#x}: {size} bytes, in the snapshot {blocks[key]}" for key, size in live.items() if blocks.get(key, size) != size]
+    for key, size in live.items():
+        if blocks.get(key, size) != size:
+            wrong.append(f"{key[1]:#x}: {size} bytes, in the snapshot {blocks[key]}")
     return wrong
 
 
 def run(name, venv, build, home, operators):
-    script, more = CASES[name]
+    script, more, *rest = CASES[name]
+    options, check = rest or ([], None)
     with tempfile.TemporaryDirectory() as directory:
         points = pathlib.Path(directory, "points")
-        command = [f"{build}/bin/msmemscope", "--output=out", str(venv / "bin/python"), str(HERE / "scripts" / script)]
+        program = [str(venv / "bin/python"), str(HERE / "scripts" / script)]
         done = subprocess.run(
-            command,
+            [f"{build}/bin/msmemscope", "--output-path=out", *options, *program],
             cwd=directory,
             env=environment(build, home, operators, {**more, "TORCH_POINTS": str(points)}),
             capture_output=True,
@@ -106,6 +151,8 @@ def run(name, venv, build, home, operators):
         told = [json.loads(line) for line in points.read_text().splitlines()]
         rows = rows_of(directory)
         wrong = compare(rows, told)
+        if check:
+            wrong += check(rows, told, done.stdout)
         print(f"  {len(told)} points, {len(told[-1]['blocks'])} blocks at the end, {len(rows)} rows")
         for line in done.stdout.splitlines() + done.stderr.splitlines():
             if line.startswith(("loss", "caught", "vnpu:")):
@@ -117,7 +164,7 @@ def run(name, venv, build, home, operators):
 
 def main():
     if len(sys.argv) < 3 or not set(sys.argv[3:]) <= set(CASES):
-        sys.exit(f"{__doc__}\nscripts: {' '.join(CASES)}")
+        sys.exit(f"{__doc__}\ncases: {' '.join(CASES)}")
     venv, build = (pathlib.Path(a).resolve() for a in sys.argv[1:3])
     home = venv / "cann"
     for part in "runtime", "compiler", "opp":

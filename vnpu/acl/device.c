@@ -66,6 +66,16 @@ aclError aclrtSetCurrentContextImpl(aclrtContext context)
     return device < DEVICES ? rtSetDevice((int32_t)device) : ACL_ERROR_INVALID_PARAM;
 }
 
+/* `flags` may be NULL, and is 0: contexts of ours have none. */
+aclError aclrtGetPrimaryCtxStateImpl(int32_t deviceId, uint32_t *flags, int32_t *active)
+{
+    if (!active)
+        return ACL_ERROR_INVALID_PARAM;
+    if (flags)
+        *flags = 0;
+    return rtGetPrimaryCtxState(deviceId, active);
+}
+
 aclError aclrtDeviceCanAccessPeerImpl(int32_t *canAccessPeer, int32_t deviceId, int32_t peerDeviceId)
 {
     if (!canAccessPeer || deviceId == peerDeviceId)

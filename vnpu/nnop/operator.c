@@ -69,7 +69,7 @@ VNPU_API aclnnStatus vnpu_operator_workspace(const char *name, uint64_t *bytes)
         bool one = *number == '=';
         if (!parse_bytes(one ? number + 1 : at, &value))
             return bad("VNPU_WORKSPACE", text,
-                       "a comma list of bytes and of NAME=BYTES, with K, M, G for powers of 1024");
+                       "a comma list of bytes and of NAME=BYTES, with K, M, G, T for powers of 1024");
         if (!one || ((size_t)(number - at) == length && memcmp(at, name, length) == 0))
             *bytes = value;
     }

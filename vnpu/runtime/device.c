@@ -116,6 +116,15 @@ VNPU_API rtError_t rtSetDevice(int32_t device)
     return RT_ERROR_NONE;
 }
 
+VNPU_API rtError_t rtGetPrimaryCtxState(int32_t device, int32_t *active)
+{
+    uint32_t card;
+    rtError_t error = card_of(device, &card);
+    if (!error)
+        *active = __atomic_load_n(&users[device], __ATOMIC_RELAXED) != 0;
+    return error;
+}
+
 VNPU_API rtError_t rtGetDevice(int32_t *device)
 {
     if (!device)

@@ -4,6 +4,7 @@
 enum {
     ALIGN_EXPONENT = 9,         /* the 512 bytes that the real runtime asks for */
     HUGE_FIRST_ABOVE = 1 << 20, /* bytes */
+    GRANULE = 2 << 20,          /* bytes, of reserved addresses */
 };
 
 #define POLICY_MASK 0x3FC00U
@@ -147,9 +148,12 @@ VNPU_API rtError_t rtMemsetAsync(void *devPtr, uint64_t destMax, uint32_t val, u
 
 /* ------------------------------------------------------------------ virtual memory */
 
+/* Programs ask for a few bytes to learn whether there is virtual memory: the runtime reserves whole granules for them. */
 VNPU_API rtError_t rtReserveMemAddress(void **devPtr, size_t size, size_t alignment, void *devAddr, uint64_t flags)
 {
-    return rt_error(halMemAddressReserve(devPtr, size, alignment, devAddr, flags));
+    if (size > SIZE_MAX - GRANULE)
+        return ACL_ERROR_RT_PARAM_INVALID;
+    return rt_error(halMemAddressReserve(devPtr, (size + GRANULE - 1) / GRANULE * GRANULE, alignment, devAddr, flags));
 }
 
 VNPU_API rtError_t rtReleaseMemAddress(void *devPtr)

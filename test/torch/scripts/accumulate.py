@@ -1,4 +1,4 @@
-"""Gradient accumulation over micro-batches, and a list of losses that somebody forgot to detach: a leak of saved tensors."""
+"""Gradient accumulation, and outputs that somebody forgot to detach: a leak of saved tensors."""
 
 import torch
 import torch_npu  # noqa: F401
@@ -9,9 +9,9 @@ torch.manual_seed(1)
 model = nn.Sequential(nn.Linear(32, 256), nn.Tanh(), nn.Linear(256, 1)).npu()
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 history = []
-for step in range(6):
+for _step in range(6):
     optimizer.zero_grad()
-    for micro in range(2):
+    for _micro in range(2):
         kept = model(torch.randn(64, 32).npu())
         (kept.square().mean() / 2).backward()
         history.append(model(torch.randn(64, 32).npu()))  # the planted leak: the graph of each stays

@@ -1,4 +1,4 @@
-"""The caching allocator itself: growth, an out of memory that is caught, empty_cache, pinned memory, two streams, a second card."""
+"""The caching allocator itself: out of memory, empty_cache, pinned memory, two streams, a second card."""
 
 import torch
 import torch_npu  # noqa: F401

@@ -10,7 +10,7 @@ model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10)).npu()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 inputs, labels = torch.randn(32, 64).npu(), torch.randint(0, 10, (32,)).npu()
 losses = []
-for step in range(12):
+for _step in range(12):
     loss = nn.functional.cross_entropy(model(inputs), labels)
     optimizer.zero_grad()
     loss.backward()

@@ -1,4 +1,4 @@
-"""What a script believes about its memory, for the test that compares it with the dump: lines of JSON in $TORCH_POINTS."""
+"""What torch_npu says about its memory at points of a script: lines of JSON in $TORCH_POINTS."""
 
 import json
 import os
@@ -7,7 +7,8 @@ import time
 import torch
 
 
-def _write(**what):
+def tell(**what):
+    """One more line, for a test of its own."""
     path = os.environ.get("TORCH_POINTS")
     if path:
         with open(path, "a", encoding="utf-8") as file:
@@ -15,12 +16,19 @@ def _write(**what):
 
 
 def point():
-    """The sizes of the caching allocator of each card that was used, and what the driver has given out of it, in bytes."""
+    """The sizes of the caching allocator on each card that is used, and of what the driver has given out, in bytes."""
     torch.npu.synchronize()
     for device in range(torch.npu.device_count()):
+        # A card without tensors is not asked: torch_npu 2.13 would take it for used then, and the next backward would
+        # fail for want of its streams.
+        if device and not torch.npu.memory_reserved(device):
+            continue
+        # Rows have the total of their own time, and that memory is given back to the driver makes no row: a block that
+        # comes and goes does.
+        torch.empty(1, device=f"npu:{device}")
         free, total = torch.npu.mem_get_info(device)
         allocated, reserved = torch.npu.memory_allocated(device), torch.npu.memory_reserved(device)
-        _write(time=time.time_ns(), device=device, allocated=allocated, reserved=reserved, driver=total - free)
+        tell(time=time.time_ns(), device=device, allocated=allocated, reserved=reserved, driver=total - free)
 
 
 def finish():
@@ -30,7 +38,7 @@ def finish():
     for segment in torch.npu.memory_snapshot():
         address = segment["address"]
         for block in segment["blocks"]:
-            if block["state"] != "inactive":
+            if block["state"] == "active_allocated":  # what waits for a stream is freed already
                 blocks.append([segment["device"], block.get("address", address), block["size"]])
             address += block["size"]
-    _write(time=time.time_ns(), blocks=blocks)
+    tell(time=time.time_ns(), blocks=blocks)

@@ -43,6 +43,7 @@ rtError_t rtGetDeviceCount(int32_t *count);
 rtError_t rtSetDevice(int32_t device);
 rtError_t rtGetDevice(int32_t *device);
 rtError_t rtDeviceReset(int32_t device);
+rtError_t rtGetPrimaryCtxState(int32_t device, int32_t *active); /* 1 between the first set and the last reset */
 rtError_t rtDeviceSynchronize(void);
 rtError_t rtDeviceSynchronizeWithTimeout(int32_t timeout); /* milliseconds, negative: for ever */
 rtError_t rtGetSocVersion(char *version, const uint32_t maxLen);
@@ -110,7 +111,7 @@ rtError_t rtStreamCreate(rtStream_t *stm, int32_t priority);
 rtError_t rtStreamDestroy(rtStream_t stm);
 rtError_t rtStreamSynchronize(rtStream_t stm); /* NULL: the default stream of the current device */
 rtError_t rtStreamSynchronizeWithTimeout(rtStream_t stm, int32_t timeout); /* milliseconds, negative: for ever */
-rtError_t rtStreamQuery(rtStream_t stm, int32_t *done); /* 1 when everything submitted is done */
+rtError_t rtStreamQuery(rtStream_t stm, int32_t *done);                    /* 1 when everything submitted is done */
 rtError_t rtStreamWaitEvent(rtStream_t stm, rtEvent_t evt);
 rtError_t rtGetStreamId(rtStream_t stm, int32_t *streamId);
 
