@@ -6,8 +6,8 @@ checked=0
 bad=0
 list=$(mktemp)
 trap 'rm -f "$list"' EXIT
-# What is built with the C++ compiler of this machine, an example and the virtual NPU's libatb, stays on it.
-find "$@" -type f \( -name '*.so' -o -perm -u+x \) ! -name hostleak ! -name libatb.so >"$list"
+# What is built with the C++ compiler of this machine, an example and the virtual NPU's libatb and libopapi, stays on it.
+find "$@" -type f \( -name '*.so' -o -perm -u+x \) ! -name hostleak ! -name libatb.so ! -name libopapi.so >"$list"
 while read -r file; do
     # The first four bytes are the ELF magic; scripts are passed over.
     [ "$(dd if="$file" bs=1 skip=1 count=3 2>/dev/null | tr -d '\0')" = ELF ] || continue
