@@ -36,6 +36,7 @@ $(OUT)/lsi/sqlite_writer: LSI_LIBRARIES := -lsqlite3
 $(OUT)/lsi/%: test/lsi/%.cpp test/lsi/beats.hpp test/test.mk
 	@mkdir -p $(@D)
 	$(CXX) -std=c++17 -O2 -g -Wall -Wextra -Werror -no-pie -pthread -o $@ $< $(LSI_LIBRARIES)
+
 # The real torch and torch_npu on the virtual NPU, not part of CI: the wheels are half a gigabyte.  make torch-smoke SCRIPTS="mlp memory"
 .PHONY: torch-smoke
 torch-smoke: build
