@@ -3,7 +3,8 @@
 OUT ?= build
 TARGET_CC ?= gcc
 
-targets := $(patsubst test/targets/%.c,$(OUT)/targets/%,$(wildcard test/targets/*.c)) $(OUT)/targets/atb_cxx_abi_0 $(OUT)/targets/atb_cxx_abi_1
+targets := $(patsubst test/targets/%.c,$(OUT)/targets/%,$(wildcard test/targets/*.c)) $(OUT)/targets/atb_cxx_abi_0 $(OUT)/targets/atb_cxx_abi_1 \
+	$(OUT)/targets/harm
 TARGET_CFLAGS := -std=gnu17 -O2 -g -Wall -Wextra -Werror -Ivnpu/include -Inative/include
 
 .PHONY: targets
@@ -15,6 +16,10 @@ $(OUT)/targets/%: test/targets/%.c $(wildcard test/targets/*.h) test/test.mk
 	@mkdir -p $(@D)
 	$(TARGET_CC) $(TARGET_CFLAGS) -pthread -o $@ $< $(TARGET_SOURCES) \
 		-Wl,-rpath,'$$ORIGIN/../vnpu/lib64' -Wl,-rpath-link,$(OUT)/vnpu/lib64 -L$(OUT)/vnpu/lib64 -Wl,--as-needed -lascendcl -lms_tools_ext -lruntime -lascend_hal -ldl
+
+$(OUT)/targets/harm: test/targets/harm.cpp test/test.mk
+	@mkdir -p $(@D)
+	$(CXX) -std=c++17 -O2 -g -Wall -Wextra -Werror -fno-builtin -fomit-frame-pointer -pthread -o $@ $< -ldl
 
 # One for each C++ ABI of libatb.so.
 $(OUT)/targets/atb_cxx_abi_%: test/targets/atb.cpp $(wildcard test/targets/*.h vnpu/include/atb/*.h) test/test.mk

@@ -49,6 +49,7 @@ const (
 const (
 	Python     = C.MS_HEAP_PYTHON
 	PythonLost = C.MS_HEAP_PYTHON_LOST
+	InFront    = C.MS_HEAP_IN_FRONT
 	FindObject = C.MS_HEAP_FIND_OBJECT
 )
 

@@ -44,6 +44,7 @@ const (
 const (
 	Python     = 0x1
 	PythonLost = 0x2
+	InFront    = 0x8
 	FindObject = 0x4
 )
 

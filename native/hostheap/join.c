@@ -261,6 +261,11 @@ static bool map_tables(int memory, uint64_t bytes)
     heap->attached = (uint64_t)now_ns();
     heap->pid = (uint32_t)getpid();
     heap->allocator = publish_module_at((uintptr_t)real.malloc);
+    struct search asked = {.name = "malloc"}, own = {.name = "ms_host_start"};
+    if (search_libraries(&asked) && search_libraries(&own) && strcmp(asked.library, own.library) != 0) {
+        heap->allocator = publish_module_at((uintptr_t)asked.found);
+        __atomic_fetch_or(&heap->flags, MS_HEAP_IN_FRONT, __ATOMIC_RELAXED);
+    }
     if (find_function("_dl_find_object"))
         __atomic_fetch_or(&heap->flags, MS_HEAP_FIND_OBJECT, __ATOMIC_RELAXED);
     look_for_python();

@@ -4,7 +4,6 @@
  * A region's lock is its own and held for some tens of nanoseconds; nothing is called under it but memory from the arena.
  */
 #include <linux/futex.h>
-#include <string.h>
 
 #include "state.h"
 
@@ -165,6 +164,13 @@ static inline uint32_t entries_of(const struct ms_heap_region *r)
     return LIKELY(r->table) ? capacity(class_of(r)) : 0;
 }
 
+/* By whole words, too: who has lost the race for this memory in take_table may still be about to look at the first one. */
+static void clear(uint64_t *table, uint32_t entries)
+{
+    for (uint32_t i = 0; i < entries; i++)
+        __atomic_store_n(&table[i], 0, __ATOMIC_RELAXED);
+}
+
 static bool grow(struct ms_heap_region *r)
 {
     uint8_t class = r->table ? class_of(r) + 1 : 0;
@@ -175,7 +181,7 @@ static bool grow(struct ms_heap_region *r)
     uint64_t *fresh = at_unit(unit), *table = table_of(r);
     uint32_t entries = capacity(class);
     if (used)
-        memset(fresh, 0, entries * sizeof *fresh);
+        clear(fresh, entries);
     for (uint32_t i = 0; i < entries_of(r); i++)
         if (table[i])
             put(fresh, entries, table[i]);
@@ -201,7 +207,7 @@ static void rescale(struct ms_heap_region *r, uint64_t tick)
 static void begin(struct ms_heap_region *r, uint32_t window)
 {
     if (r->table)
-        memset(table_of(r), 0, entries_of(r) * sizeof(uint64_t));
+        clear(table_of(r), entries_of(r));
     r->used = 0;
     r->scale = 0;
     __atomic_store_n(&r->window, window, __ATOMIC_RELAXED);

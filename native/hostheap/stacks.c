@@ -10,7 +10,7 @@ enum {
     COUNTER_SHARE = 4, /* at most a quarter of the arena is for counters of single threads */
 };
 
-_Static_assert(MS_HEAP_DEPTH_MAX <= MS_TRAIL_MOST, "a trail is long enough");
+_Static_assert((int)MS_HEAP_DEPTH_MAX <= (int)MS_TRAIL_MOST, "a trail is long enough");
 
 struct walked {
     const ms_frame *native;

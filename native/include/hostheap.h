@@ -60,6 +60,8 @@ enum {
     MS_HEAP_PYTHON = 1,      /* an interpreter is in the process and its frames are recorded */
     MS_HEAP_PYTHON_LOST = 2, /* an interpreter is in the process whose frames cannot be read */
     MS_HEAP_FIND_OBJECT = 4, /* libraries are found by the C library's lock-free look-up (glibc 2.35) */
+    MS_HEAP_IN_FRONT =
+        8, /* another malloc is found before the hook's: `allocator` has it, and only what it passes on is seen */
 };
 
 struct ms_heap {

@@ -82,7 +82,8 @@ type Health struct {
 	Symbolized int       `json:"frames_symbolized"`
 	Late       bool      `json:"symbolization_timed_out"`
 	Allocator  string    `json:"allocator"`
-	Python     string    `json:"python"` // one of the Python… texts
+	InFront    bool      `json:"allocator_in_front"` // of ours: only what it passes on is seen
+	Python     string    `json:"python"`             // one of the Python… texts
 	RSS        Memory    `json:"resident_memory"`
 	Frozen     Size      `json:"snapshot_freeze"`
 	Degraded   []string  `json:"snapshot_degraded"`
@@ -240,6 +241,7 @@ func health(in Input) Health {
 		SampleRate: s.Options.Sample, Unsampled: size(s.Tally.Unsampled), Threshold: s.Options.Threshold, Below: size(s.Tally.Below),
 		Untracked: size(s.Tally.Untracked), Unseen: size(s.Tally.Unseen), Nested: s.Tally.Nested, CutWalks: s.Tally.Truncated,
 		Allocator: s.Allocator, RSS: in.RSS, Frozen: size(s.Frozen), Python: PythonNone,
+		InFront: s.Flags&hostheap.InFront != 0,
 	}
 	h.Frames, h.Symbolized, h.Late = in.Texts.Coverage()
 	if s.Options.Detail {
@@ -278,6 +280,9 @@ func health(in Input) Health {
 func gaps(s *hostheap.Snapshot) (why, degraded []string) {
 	if !s.Attached {
 		return []string{"the process ended before its allocations were recorded"}, nil
+	}
+	if s.Flags&hostheap.InFront != 0 && s.Total.Allocs == 0 {
+		why = append(why, "the allocator of the program is found before ours and has passed nothing on")
 	}
 	if s.Truncated&hostheap.TruncStopped != 0 {
 		why = append(why, "the overflow ledger was full and accounting stopped: the data are a complete prefix of the window")

@@ -143,7 +143,11 @@ func (p printer) health(o *Overview) {
 		late = fmt.Sprintf("; not finished in %d s, the rest is library and offset", int(Deadline/time.Second))
 	}
 	p.row("Symbolization coverage", "%d of %d frames (%.1f %%)%s", h.Symbolized, h.Frames, 100*float64(h.Symbolized)/float64(max(h.Frames, 1)), late)
-	p.row("Allocator", "%s", cmp.Or(h.Allocator, "unknown"))
+	front := ""
+	if h.InFront {
+		front = ", found before ours: only what it passes on is seen"
+	}
+	p.row("Allocator", "%s%s", cmp.Or(h.Allocator, "unknown"), front)
 	p.row("Python", "%s", h.Python)
 	p.memory(h, o.Unfreed)
 	if h.Frozen.Blocks > 0 {

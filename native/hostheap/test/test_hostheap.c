@@ -123,7 +123,7 @@ static void exact(const char *scenario, unsigned long number)
     end(&r);
 }
 
-static void entry_points(void **state)
+static void complaint_10_entry_points(void **state)
 {
     (void)state;
     exact("entries", 0);
@@ -254,7 +254,7 @@ static void exit_handlers(void **state)
 }
 
 /* 16 bytes a block, for blocks of 64 bytes and less; contract 6.2 wants 20 million of them. */
-static void bytes_per_block(void **state)
+static void complaint_15_bytes_per_block(void **state)
 {
     (void)state;
     struct run r;
@@ -477,7 +477,7 @@ static void complaint_20_kills(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(entry_points),
+        cmocka_unit_test(complaint_10_entry_points),
         cmocka_unit_test(exit_handlers),
         cmocka_unit_test(storm),
         cmocka_unit_test(storms),
@@ -489,7 +489,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(complaint_11_operators),
         cmocka_unit_test(python),
         cmocka_unit_test(signal_handlers),
-        cmocka_unit_test(bytes_per_block),
+        cmocka_unit_test(complaint_15_bytes_per_block),
         cmocka_unit_test(below_threshold),
         cmocka_unit_test(second_window),
         cmocka_unit_test(sampling),
