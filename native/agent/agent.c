@@ -146,41 +146,31 @@ void lose(const char *why)
     errno = saved;
 }
 
-bool enter(void)
+bool enter_slowly(void)
 {
-    if (self.depth)
-        return false;
-    self.depth = 1;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     uint32_t state = life_state();
-    if (__builtin_expect(state == LIFE_INIT, 0))
+    if (state == LIFE_INIT)
         state = settle();
-    if (__builtin_expect(state == LIFE_READY, 1)) {
+    if (state == LIFE_READY) {
         know_thread();
-        if (__builtin_expect(!__atomic_load_n(&agent.ring->closed, __ATOMIC_RELAXED), 1))
+        if (!__atomic_load_n(&agent.ring->closed, __ATOMIC_RELAXED))
             return true;
         lose("the collector takes no more events; the program goes on without recording");
     }
     if (life_state() == LIFE_LOST)
         __atomic_fetch_add(&agent.ring->skipped, 1, __ATOMIC_RELAXED);
-    ms_leave();
+    leave();
     return false;
 }
 
 enum ms_mode ms_enter(enum ms_interest interest)
 {
-    if (!enter())
-        return MS_SKIP;
-    self.mode = agent.mode[interest][__atomic_load_n(&agent.ring->tracing, __ATOMIC_ACQUIRE) != 0];
-    if (self.mode == MS_SKIP)
-        ms_leave();
-    return (enum ms_mode)self.mode;
+    return enter_for(interest);
 }
 
 void ms_leave(void)
 {
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    self.depth = 0;
+    leave();
 }
 
 void ms_suppress_begin(void)

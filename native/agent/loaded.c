@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ms_unwind.h"
+#include "ring.h"
 #include "stack.h"
 
 static uint8_t defined[MS_MODULES]; /* by number, for this client */

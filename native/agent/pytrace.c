@@ -7,8 +7,6 @@
  * looked up when the trace begins, so that the library loads in every process; there is no Python header here, the few
  * facts that are used are the same in CPython 3.8 to 3.14 with a GIL.
  */
-#include "state.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +14,7 @@
 
 #include "msmemscope.h"
 #include "pytrace.h"
+#include "ring.h"
 #include "symbols.h"
 
 /* What a profile function is told (cpython/pystate.h). */
@@ -110,7 +109,7 @@ static bool make_table(void)
     return table != NULL;
 }
 
-static struct slot *find_slot(const void *key)
+static inline struct slot *find_slot(const void *key)
 {
     size_t i = ((uintptr_t)key >> 4) * 0x9E3779B97F4A7C15ULL >> 48;
     while (table[i].key && table[i].key != key)
@@ -161,12 +160,9 @@ static void name_module(object *type, char *text, size_t room)
 
 enum what { CODE, C_FUNCTION, MODULE };
 
-/* The number of a function; its text goes ahead when it has none yet. `from` is the object that tells the text. */
-static uint32_t identify(enum what what, const void *key, object *from)
+/* Gives a function its number, ahead of which goes its text. `from` is the object that tells the text. */
+static __attribute__((noinline)) uint32_t introduce(struct slot *slot, enum what what, const void *key, object *from)
 {
-    struct slot *slot = find_slot(key);
-    if (__builtin_expect(slot->key != NULL, 1))
-        return slot->id;
     if (table_used >= TABLE_MOST)
         return ID_NAMELESS;
     char text[MS_TEXT_MAX + 1];
@@ -191,28 +187,34 @@ static uint32_t identify(enum what what, const void *key, object *from)
     return id;
 }
 
-static void put_call(enum ms_type type, uint32_t id)
+static inline uint32_t identify(enum what what, const void *key, object *from)
+{
+    struct slot *slot = find_slot(key);
+    return __builtin_expect(slot->key != NULL, 1) ? slot->id : introduce(slot, what, key, from);
+}
+
+static inline void put_call(enum ms_type type, uint32_t id)
 {
     if (self.device_age++ % 64 == 0)
         self.device = ms_current_device();
-    struct ms_head *r = ms_reserve(type, MS_HOST, self.device, sizeof *r);
+    struct ms_head *r = device_wanted(self.device) ? reserve(type, MS_HOST, self.device, sizeof *r) : NULL;
     if (!r)
         return;
     r->stack = id;
-    ms_publish(r);
+    publish(r);
 }
 
 /* How the code object of a frame is found: the API function costs as much as all the rest, so layouts are tried first. */
 static enum { BY_FUNCTION, IN_FRAME, BEHIND_FRAME } code_place;
 
-static object *code_at(object *frame, int place)
+static inline object *code_at(object *frame, int place)
 {
     if (place == IN_FRAME)
         return *(object **)((char *)frame + CODE_OFFSET);
     return *(object **)(*(char **)((char *)frame + INNER_OFFSET) + INNER_CODE_OFFSET);
 }
 
-static object *code_of(object *frame)
+static inline object *code_of(object *frame)
 {
     if (code_place != BY_FUNCTION)
         return code_at(frame, code_place);
@@ -222,7 +224,7 @@ static object *code_of(object *frame)
 }
 
 /* A call of a torch module is known by the class of its module. */
-static uint32_t identify_module(object *frame)
+static __attribute__((noinline)) uint32_t identify_module(object *frame)
 {
     uint32_t id = ID_NAMELESS;
     object *type, *value, *trace;
@@ -240,14 +242,14 @@ static uint32_t identify_module(object *frame)
     return id;
 }
 
-static uint32_t identify_frame(object *frame)
+static inline uint32_t identify_frame(object *frame)
 {
     object *code = code_of(frame);
     return code == module_call ? identify_module(frame) : identify(CODE, code, code);
 }
 
 /* At a thread's first event: the frames that run already, outermost first. */
-static void tell_open_frames(object *frame, bool itself)
+static __attribute__((noinline)) void tell_open_frames(object *frame, bool itself)
 {
     object *open[OPEN_MOST];
     int count = 0;
@@ -278,10 +280,10 @@ static void tell_open_frames(object *frame, bool itself)
     }
 }
 
-/* Begins an event of the trace; `begins`: the frame's own function is what begins. False: nothing to record, no ms_leave. */
+/* Begins an event of the trace; `begins`: the frame's own function is what begins. False: nothing to record, no leave. */
 static inline bool enter_trace(object *frame, bool begins)
 {
-    if (ms_enter(MS_TRACE) == MS_SKIP)
+    if (enter_for(MS_TRACE) == MS_SKIP)
         return false;
     if (__builtin_expect(table_generation != agent.generation, 0)) { /* another collector knows none of the names */
         memset(table, 0, TABLE_SLOTS * sizeof *table);
@@ -312,22 +314,16 @@ static int on_profile(object *unused, object *frame, int what, object *arg)
         if (method && identify(CODE, caller, caller) != ID_IGNORED)
             put_call(what == WHAT_C_CALL ? MS_PY_CALL : MS_PY_RETURN, identify(C_FUNCTION, method, arg));
     }
-    ms_leave();
+    leave();
     return 0;
 }
 
-static object *none; /* what callbacks of sys.monitoring return */
-
-static object *monitored(void)
-{
-    py.take(none);
-    return none;
-}
+static object *none; /* what callbacks of sys.monitoring return; where there is that, nobody counts its references */
 
 static object *put_monitored(object *const *args, enum ms_type type, bool begins)
 {
     if (!enter_trace(NULL, begins))
-        return monitored();
+        return none;
     object *code = args[0];
     uint32_t id;
     if (__builtin_expect(code == module_call, 0) && type == MS_PY_CALL) {
@@ -338,20 +334,20 @@ static object *put_monitored(object *const *args, enum ms_type type, bool begins
     }
     if (id != ID_IGNORED)
         put_call(type, id);
-    ms_leave();
-    return monitored();
+    leave();
+    return none;
 }
 
 object *monitor_start(object *unused, object *const *args, long count)
 {
     (void)unused;
-    return count < 1 ? monitored() : put_monitored(args, MS_PY_CALL, true);
+    return count < 1 ? none : put_monitored(args, MS_PY_CALL, true);
 }
 
 object *monitor_return(object *unused, object *const *args, long count)
 {
     (void)unused;
-    return count < 1 ? monitored() : put_monitored(args, MS_PY_RETURN, false);
+    return count < 1 ? none : put_monitored(args, MS_PY_RETURN, false);
 }
 
 /* What tells one C function from another, NULL for a callable of another kind. */
@@ -366,11 +362,11 @@ static object *put_monitored_c(object *const *args, long count, enum ms_type typ
 {
     const void *method = count < 3 ? NULL : method_of(args[2]);
     if (!method || !enter_trace(NULL, false))
-        return monitored();
+        return none;
     if (identify(CODE, args[0], args[0]) != ID_IGNORED)
         put_call(type, identify(C_FUNCTION, method, args[2]));
-    ms_leave();
-    return monitored();
+    leave();
+    return none;
 }
 
 object *monitor_call(object *unused, object *const *args, long count)
@@ -411,7 +407,7 @@ MS_EXPORT int ms_py_trace(const struct ms_py_trace *how)
     int saved = errno;
     bool ready = make_table();
     errno = saved;
-    ms_leave();
+    leave();
     if (!ready)
         return -2;
     module_call = how->module_code;
@@ -453,5 +449,5 @@ MS_EXPORT void ms_py_trace_stop(int by_monitoring)
         ms_publish(&r->h);
     }
     errno = saved;
-    ms_leave();
+    leave();
 }

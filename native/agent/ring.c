@@ -1,18 +1,11 @@
 /*
- * ring.c - the producer's side of the ring: reserve, publish, wait. design.md, section 3; layout in wire.h.
+ * ring.c - the producer's side of the ring: what ring.h leaves, waiting and the choice of a stack.
  */
-#include "stack.h"
+#include "ring.h"
 
 #include <errno.h>
 
 enum { WAIT_MS = 20 }; /* one sleep on `space`; a wake-up that got lost costs no more than this */
-
-static bool has_room(struct ms_ring *ring, uint64_t tail, size_t bytes)
-{
-    /* Signed: `tail` may be older than `head`. Acquire: the consumer's zeros are in place. */
-    uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
-    return (int64_t)(tail + bytes - head) <= (int64_t)agent.size;
-}
 
 /* Decides whether to go on waiting for a collector whose heartbeat has stood still since `since`. */
 static bool still_hoping(int64_t now, int64_t since)
@@ -34,8 +27,7 @@ static bool still_hoping(int64_t now, int64_t since)
     return true;
 }
 
-/* Waits until `bytes` fit. False: they never will, the connection is lost. */
-static bool wait_for_room(size_t bytes)
+bool wait_for_room(size_t bytes)
 {
     struct ms_ring *ring = agent.ring;
     int saved = errno;
@@ -46,7 +38,7 @@ static bool wait_for_room(size_t bytes)
         __atomic_fetch_add(&ring->waiters, 1, __ATOMIC_SEQ_CST);
         __atomic_thread_fence(__ATOMIC_SEQ_CST); /* the consumer sees us in `waiters`, or we see its new `head` */
         uint32_t space = __atomic_load_n(&ring->space, __ATOMIC_SEQ_CST);
-        room = has_room(ring, __atomic_load_n(&ring->tail, __ATOMIC_SEQ_CST), bytes);
+        room = has_room(__atomic_load_n(&ring->tail, __ATOMIC_SEQ_CST), bytes);
         bool wait = !room && !__atomic_load_n(&ring->closed, __ATOMIC_RELAXED) && life_state() == LIFE_READY;
         if (wait)
             futex_wait(&ring->space, space, (int64_t)WAIT_MS * NS_PER_MS);
@@ -68,46 +60,6 @@ static bool wait_for_room(size_t bytes)
         __atomic_fetch_add(&ring->skipped, 1, __ATOMIC_RELAXED);
     errno = saved;
     return room;
-}
-
-void *reserve(enum ms_type type, enum ms_pool pool, uint16_t device, size_t bytes)
-{
-    struct ms_ring *ring = agent.ring;
-    bytes = (bytes + MS_RECORD_ALIGN - 1) & ~(size_t)(MS_RECORD_ALIGN - 1);
-    uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_RELAXED);
-    for (;;) {
-        if (__builtin_expect(!has_room(ring, tail, bytes), 0)) {
-            if (!wait_for_room(bytes))
-                return NULL;
-            tail = __atomic_load_n(&ring->tail, __ATOMIC_RELAXED);
-        } else if (__atomic_compare_exchange_n(&ring->tail, &tail, tail + bytes, true, __ATOMIC_ACQ_REL,
-                                               __ATOMIC_RELAXED)) {
-            break;
-        }
-    }
-
-    struct ms_head *h = (struct ms_head *)(agent.data + (tail & (agent.size - 1)));
-    h->pos = tail;
-    __atomic_store_n(&h->mark,
-                     (uint64_t)MS_STATE_BUSY << MS_MARK_STATE_SHIFT |
-                         (uint64_t)(bytes / MS_RECORD_ALIGN) << MS_MARK_WORDS_SHIFT |
-                         (uint64_t)type << MS_MARK_TYPE_SHIFT | self.tid,
-                     __ATOMIC_RELEASE);
-#ifndef __x86_64__
-    /* The safe time needs the reservation to be visible before the clock is read; on x86 the locked CAS sees to that. */
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-#endif
-    h->stamp = now_ns();
-    h->device = device;
-    h->pool = (uint8_t)pool;
-    /*
-     * Shadow unless tracing both before the reservation (the event's mode) and after the clock was read: START_TRACE is
-     * published before `tracing` is set and STOP_TRACE after it is cleared, so in ring order and by their stamps normal
-     * records lie between the two exactly.
-     */
-    bool normal = self.mode == MS_NORMAL && __atomic_load_n(&ring->tracing, __ATOMIC_ACQUIRE);
-    h->flags = normal ? 0 : MS_F_SHADOW;
-    return h;
 }
 
 /* What becomes a row that says which code was at it. */
@@ -165,8 +117,7 @@ void *ms_reserve(enum ms_type type, enum ms_pool pool, uint16_t device, size_t b
 
 void ms_publish(struct ms_head *record)
 {
-    const uint64_t ready = (uint64_t)(MS_STATE_BUSY ^ MS_STATE_READY) << MS_MARK_STATE_SHIFT;
-    __atomic_store_n(&record->mark, record->mark ^ ready, __ATOMIC_RELEASE);
+    publish(record);
 }
 
 void ms_settled(int64_t stamp)

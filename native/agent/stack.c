@@ -6,6 +6,7 @@
  * target: 8 bytes per stack, in memory of our own, up to the size of the table; after that events have no stack.
  */
 #include "stack.h"
+#include "ring.h"
 
 #include <errno.h>
 #include <string.h>

@@ -12,7 +12,4 @@ void forget_stacks(void);
 /* Whether any stack was ever taken. */
 bool stacks_used(void);
 
-/* ring.c: ms_reserve without a stack. */
-void *reserve(enum ms_type type, enum ms_pool pool, uint16_t device, size_t bytes);
-
 #endif
