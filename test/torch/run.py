@@ -13,6 +13,7 @@ import glob
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -24,7 +25,7 @@ from harness import attributes  # noqa: E402
 EXPANDABLE = {"PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True"}
 
 
-def owners(rows, told):
+def owners(rows, told, _report):
     """By the owners in the dump, what lives at the end is what the script says."""
     live = {}
     for row in rows:
@@ -42,7 +43,7 @@ def owners(rows, told):
     return wrong
 
 
-def out_of_memory(rows, _told):
+def out_of_memory(rows, _told, _report):
     """Trigger, recent and top are there, each with the line that asked for the memory."""
     line = next(
         n for n, text in enumerate((HERE / "scripts/oom.py").read_text().splitlines(), 1) if "kept.append" in text
@@ -58,10 +59,26 @@ def out_of_memory(rows, _told):
     return wrong
 
 
+def leaks(rows, _told, report):
+    """What the report has as leaks is what the planted line has allocated, in every step that is judged."""
+    text = (HERE / "scripts/accumulate.py").read_text().splitlines()
+    line = next(n for n, content in enumerate(text, 1) if "planted" in content)
+    found = re.findall(r"Direct Pytorch Caching memory pool leak of .* at (0x\w+) .*at step (\d+)", report)
+    births = {}  # the last one at each address
+    for row in rows:
+        if row["Event"] == "MALLOC" and row["Event Type"] == "PTA":
+            births[int(row["Ptr"], 16)] = f"accumulate.py({line})" in str(row)
+    others = sorted(address for address, _ in found if not births.get(int(address, 16)))
+    steps = sorted({int(step) for _, step in found})
+    print(f"  {len(found)} leaks of steps {steps}")
+    wrong = [f"reported, and not of line {line}: {others}"] if others else []
+    return wrong if steps == [2, 3, 4, 5] else [*wrong, f"steps {steps}, not 2 to 5"]
+
+
 CASES = {  # name: script, environment, options, check of its own
     "mlp": ("mlp.py", {}),
     "transformer": ("transformer.py", {}),
-    "accumulate": ("accumulate.py", {}),
+    "accumulate": ("accumulate.py", {}, ["--analysis=leaks", "--call-stack=python"], leaks),
     "memory": ("memory.py", {}),
     "expandable": ("memory.py", EXPANDABLE),
     "workspace": ("mlp.py", {"VNPU_WORKSPACE": "1M,aclnnMm=5M"}),
@@ -150,7 +167,7 @@ def run(name, venv, build, home, operators):
         rows = rows_of(directory)
         wrong = compare(rows, told)
         if check:
-            wrong += check(rows, told)
+            wrong += check(rows, told, done.stdout)
         print(f"  {len(told)} points, {len(told[-1]['blocks'])} blocks at the end, {len(rows)} rows")
         for line in done.stdout.splitlines() + done.stderr.splitlines():
             if line.startswith(("loss", "caught", "vnpu:")):

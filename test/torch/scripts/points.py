@@ -1,5 +1,7 @@
 """What torch_npu says about its memory at points of a script: lines of JSON in $TORCH_POINTS."""
 
+import contextlib
+import ctypes
 import json
 import os
 import time
@@ -13,6 +15,16 @@ def tell(**what):
     if path:
         with open(path, "a", encoding="utf-8") as file:
             file.write(json.dumps(what) + "\n")
+
+
+@contextlib.contextmanager
+def training_step():
+    """A step, as the package mstx of CANN marks one; torch_npu.npu.mstx does so only while torch_npu profiles."""
+    library = ctypes.CDLL("libms_tools_ext.so")
+    library.mstxRangeStartA.restype = ctypes.c_uint64
+    mark = library.mstxRangeStartA(b"step start", None)
+    yield
+    library.mstxRangeEnd(ctypes.c_uint64(mark))
 
 
 def point():
