@@ -106,7 +106,7 @@ def judge(case, out, labels):
         raise Failed(f"{case}: {delay:.0f} beats late, {TRIES} times")
     label = labels[case.program].get(case.leaks, {"leaks": [], "part_of_it": []})
     sites = []
-    for site in [*(report["top_leak_sites"] or []), *(report["resident_baselines"] or [])]:
+    for site in [*report["top_leak_sites"], *report["resident_baselines"]]:
         names = names_in(site, case.program, binary)
         leaks = names & set(label["leaks"])
         suspected = site["class"] == "suspected_leak"

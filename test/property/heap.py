@@ -221,7 +221,7 @@ def compare_blocks(rows, window, opened, pending):
 
 
 def compare_sites(overview, window, slack):
-    for site in (overview["top_leak_sites"] or []) + (overview["resident_baselines"] or []):
+    for site in overview["top_leak_sites"] + overview["resident_baselines"]:
         key = key_of_stack("\n".join(site["c_stack"] or []))
         if key is None:
             continue  # a library's

@@ -189,6 +189,7 @@ func Make(in Input) *Overview {
 		}
 	}
 	o.Others += s.Rest
+	o.Top, o.Residents = list(o.Top), list(o.Residents)
 	sortResidents(o.Residents)
 	for i := range o.Top {
 		o.Top[i].Rank = i + 1
@@ -198,12 +199,20 @@ func Make(in Input) *Overview {
 	return o
 }
 
+// list is what was given, but JSON says [] where there is nothing.
+func list[T any](of []T) []T {
+	if of == nil {
+		return []T{}
+	}
+	return of
+}
+
 func makeSite(in Input, s *hostheap.Site) Site {
 	v := s.Verdict
 	site := Site{
 		Stack: s.Stack, Class: v.Class.String(), LSI: v.LSI, Release: v.Release, Lifetime: v.Lifetime, Scale: v.Scale, Ticks: s.Beats,
 		Unfreed: size(s.Unfreed), Allocs: Size{s.Counts.Allocs, s.Counts.AllocBytes}, Frees: Size{s.Counts.Frees, s.Counts.FreeBytes},
-		Degraded: string(s.Degraded),
+		Degraded: string(s.Degraded), C: []string{}, Python: []string{},
 	}
 	if !v.Neutral {
 		site.Growth, site.Pattern, site.Slope = &v.Growth, &v.Pattern, &v.Slope
@@ -225,7 +234,8 @@ func makeSite(in Input, s *hostheap.Site) Site {
 		site.Missing = fmt.Sprintf("(unresolved stack %d)", s.Stack)
 		return site
 	}
-	site.C, site.Python = in.Texts.Stack(&frames)
+	c, python := in.Texts.Stack(&frames)
+	site.C, site.Python = list(c), list(python)
 	return site
 }
 
@@ -271,7 +281,8 @@ func health(in Input) Health {
 	default:
 		h.How = ClosedStop
 	}
-	h.Why, h.Degraded = gaps(s)
+	why, degraded := gaps(s)
+	h.Why, h.Degraded = list(why), list(degraded)
 	h.Usable = len(h.Why) == 0
 	return h
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -277,6 +278,25 @@ func TestComplaint22Deadline(t *testing.T) {
 	inOrder(t, text(t, report.Make(in)), "0 of 2 frames", "not finished in", "/lib/libuser.so(+0x110) [0x400110]")
 	if took := time.Since(begin); took > 5*time.Second {
 		t.Errorf("the report took %v", took)
+	}
+}
+
+// TestEmptyLists: a list in the JSON is a list also when nothing is in it; null is for figures that are unknown.
+func TestEmptyLists(t *testing.T) {
+	s := newScene(t, hostheap.Limits{})
+	for _, stack := range []uint32{0, hostheap.StackUnknown, s.leak} {
+		s.open(hostheap.Options{})
+		if stack != 0 {
+			s.p.Malloc(1, 0x7f0000000040+uint64(stack)<<8, 128, stack)
+		}
+		var b bytes.Buffer
+		if err := report.Make(s.input(s.close)).WriteJSON(&b); err != nil {
+			t.Fatal(err)
+		}
+		if lists := regexp.MustCompile(`"(top_leak_sites|resident_baselines|incomplete_because|snapshot_degraded|c_stack|python_stack)": null`).FindAllString(b.String(), -1); lists != nil {
+			t.Errorf("%q", lists)
+		}
+		inOrder(t, b.String(), `"incomplete_because": []`, `"resident_baselines": []`)
 	}
 }
 
