@@ -34,7 +34,7 @@ func (s *session) fixed() *config.Config {
 
 // answer does what a client asks for and tells it how that went.
 func (s *session) answer(conn *net.UnixConn, pid int, ask uint8, text string) {
-	if ask == wire.HeapStart || ask == wire.HeapStop {
+	if ask == wire.HeapStart || ask == wire.HeapStop || ask == wire.HeapCheck {
 		s.answerHeap(conn, pid, ask, text)
 		return
 	}

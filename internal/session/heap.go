@@ -272,7 +272,7 @@ func (s *session) heapByPID(ids []int) *heap {
 	return nil
 }
 
-// answerHeap opens or closes a window for the process itself.
+// answerHeap opens or closes a window for the process itself, or says whether it would.
 func (s *session) answerHeap(conn *net.UnixConn, pid int, ask uint8, text string) {
 	h := s.heapOf(pid)
 	if h == nil {
@@ -282,9 +282,12 @@ func (s *session) answerHeap(conn *net.UnixConn, pid int, ask uint8, text string
 	defer h.using.RUnlock()
 	var lines []string
 	var err error
-	if ask == wire.HeapStart {
+	switch ask {
+	case wire.HeapStart:
 		lines, err = h.start(text)
-	} else {
+	case wire.HeapCheck: // what is worth a word is said when the window is opened
+		_, _, err = h.options(text)
+	default:
 		lines, err = h.close(false)
 	}
 	if err != nil {
@@ -305,12 +308,17 @@ func (h *heap) start(text string) ([]string, error) {
 	var notices []string
 	if text != "" {
 		var err error
-		if cfg, notices, err = h.session.options(text, h.session.fixed(), h.session.fixed() != nil); err != nil {
+		if cfg, notices, err = h.options(text); err != nil {
 			return nil, err
 		}
 		h.cfg = cfg
 	}
 	return notices, h.open(&cfg)
+}
+
+// options understands those that the process gives for its windows.
+func (h *heap) options(text string) (config.Config, []string, error) {
+	return h.session.options(text, h.session.fixed(), h.session.fixed() != nil)
 }
 
 // finishHeaps waits for the reports of processes that have ended with the target, and counts those that live on.

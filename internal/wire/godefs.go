@@ -159,6 +159,7 @@ const (
 	HeapJoin  = C.MS_HEAP_JOIN
 	HeapStart = C.MS_HEAP_START
 	HeapStop  = C.MS_HEAP_STOP
+	HeapCheck = C.MS_HEAP_CHECK
 
 	Control = C.MS_CONTROL
 	AskMax  = C.MS_ASK_MAX

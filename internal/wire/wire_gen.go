@@ -153,6 +153,7 @@ const (
 	HeapJoin  = 0x4
 	HeapStart = 0x5
 	HeapStop  = 0x6
+	HeapCheck = 0x8
 
 	Control = 0x7
 	AskMax  = 0x4000

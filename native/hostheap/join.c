@@ -348,7 +348,7 @@ static bool join(void)
 }
 
 /*
- * Asks for a window to be opened or closed and waits until it is. What the collector has to say goes to `reply`, as far as
+ * Asks for a window to be opened or closed, or about its options, and waits until that is done. What the collector has to say goes to `reply`, as far as
  * there is room. Returns 0, the collector's enum ms_answer, or -1 when there is none.
  */
 static int steer(enum ms_ask what, const char *options, size_t length, char *reply, size_t room)
@@ -356,7 +356,7 @@ static int steer(enum ms_ask what, const char *options, size_t length, char *rep
     int saved = errno, memory, answer = -1;
     size_t used = 0;
     self.depth++; /* what this allocates is ours */
-    if (__atomic_load_n(&life->window, __ATOMIC_ACQUIRE) || (what == MS_HEAP_START && ready() && join())) {
+    if (__atomic_load_n(&life->window, __ATOMIC_ACQUIRE) || (what != MS_HEAP_STOP && ready() && join())) {
         struct ms_welcome welcome;
         look_for_python();
         int fd = ask(what, options, length, ANSWER_SECONDS);
@@ -382,6 +382,12 @@ static int steer(enum ms_ask what, const char *options, size_t length, char *rep
 MS_EXPORT int ms_host_start(const char *options, size_t length, char *reply, size_t room)
 {
     return steer(MS_HEAP_START, options, length, reply, room);
+}
+
+/* Whether ms_host_start would take the options. */
+MS_EXPORT int ms_host_check(const char *options, size_t length, char *reply, size_t room)
+{
+    return steer(MS_HEAP_CHECK, options, length, reply, room);
 }
 
 MS_EXPORT int ms_host_stop(char *reply, size_t room)

@@ -344,6 +344,7 @@ enum ms_ask {
     MS_HEAP_JOIN = 4,  /* send the tables: ring_size of the welcome is their size, the descriptor is theirs */
     MS_HEAP_START = 5, /* open a window; text: options, lines "name=value", or nothing; answered when it is open */
     MS_HEAP_STOP = 6,  /* close it; answered when the report is written */
+    MS_HEAP_CHECK = 8, /* text: options; refused or accepted as MS_HEAP_START would, and nothing else happens */
 
     /*
      * Of `msmemscope --pid`, which is no client. text: the process ids of the client that is meant, in its namespaces from the

@@ -11,6 +11,7 @@ import sys
 
 LABEL_MAX = 128  # bytes
 _REPLY_BYTES = 1 << 16
+_REFUSED_OPTIONS = 4  # MS_REFUSED_OPTIONS of the wire
 
 MISSING = (
     "msmemscope does not record this process: start it with 'msmemscope python ...', "
@@ -84,6 +85,7 @@ def _load_heap():
     heap = ctypes.CDLL(None)
     try:
         heap.ms_host_start.argtypes = [_text, _size, ctypes.c_void_p, _size]
+        heap.ms_host_check.argtypes = [_text, _size, ctypes.c_void_p, _size]
         heap.ms_host_stop.argtypes = [ctypes.c_void_p, _size]
         heap.ms_host_window.argtypes = []
     except AttributeError:
@@ -142,6 +144,21 @@ def _message(options):
         here = ""  # an absolute output path works all the same
     parts = [here] + [f"{name}={value}" for name, value in options]
     return b"".join(os.fsencode(part) + b"\0" for part in parts)
+
+
+def check_window(options):
+    """Make sure that a window on the host heap can have these options.
+
+    Raises:
+        RuntimeError: nobody records the host heap of this process.
+        ValueError: the collector refuses an option.
+    """
+    message = _message(options)
+    reply = ctypes.create_string_buffer(_REPLY_BYTES)
+    result = heap.ms_host_check(message, len(message), reply, _REPLY_BYTES)
+    if result == _REFUSED_OPTIONS:
+        raise ValueError(os.fsdecode(reply.value).strip())
+    _window(result, reply)
 
 
 def open_window(options):

@@ -30,7 +30,7 @@ def config(*args, **kwargs):
     of Python functions. Without arguments everything is as by default.
 
     ``analysis="host-leaks"`` is for a process whose host heap is recorded: the options are those of the windows that
-    start() opens, which also says what is wrong with them. While a window is open the call changes nothing and says so.
+    start() opens. While a window is open the call changes nothing and says so.
 
     Raises:
         TypeError: a positional argument, or a value that is no string.
@@ -76,6 +76,7 @@ def _configure_heap(options):
     if _agent.heap.ms_host_window():
         _agent.say("Warn", "a window on the host heap is open: config() has changed nothing; call stop() before")
         return
+    _agent.check_window(options)
     _window = options
 
 

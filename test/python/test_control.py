@@ -369,19 +369,22 @@ class HostHeap(Case):
         run = self.run_script(
             """
             import msmemscope
-            def refused(call, text):
+            def refused(call, text, kind=RuntimeError):
                 try:
                     call()
-                except RuntimeError as e:
+                except kind as e:
                     assert text in str(e), e
                     return
                 raise AssertionError(text)
             refused(msmemscope.stop, "")
             refused(lambda: msmemscope.config(events="alloc"), "does not record")
-            msmemscope.config(analysis="host-leaks", sample_rate="x")
-            refused(msmemscope.start, "--sample-rate")
-            msmemscope.config(analysis="host-leaks")
-            msmemscope.start()
+            bad = {"sample_rate": "0", "block_size_threshold": "1k", "host_leak_mode": "all", "level": "9"}
+            for key, value in bad.items():
+                option = "--" + key.replace("_", "-")
+                refused(lambda: msmemscope.config(analysis="host-leaks", **{key: value}), option, ValueError)
+            msmemscope.config(analysis="host-leaks", sample_rate="3")
+            refused(lambda: msmemscope.config(analysis="host-leaks", sample_rate="x"), "--sample-rate", ValueError)
+            msmemscope.start()  # by the options that were taken
             refused(msmemscope.start, "a window is open")
             msmemscope.config(analysis="host-leaks", block_size_threshold="1000000")
             kept = [bytearray(1000) for _ in range(1000)]
@@ -395,7 +398,8 @@ class HostHeap(Case):
             preload="host",
         )
         self.assertEqual(run.err.count("a window on the host heap is open: config() has changed nothing"), 1)
-        self.assertEqual(run.err.count("\n"), 1)
+        self.assertEqual(run.err.count("--sample-rate=3 becomes 4"), 1)
+        self.assertEqual(run.err.count("\n"), 2)
         self.assertIn("cannot be combined", run.out)
         self.assertRegex(run.out, r"window 1: 0 suspected leak\(s\), \d{6,} bytes unfreed", "small blocks count still")
 
