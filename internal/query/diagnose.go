@@ -157,7 +157,7 @@ func (d *diagnosis) result(zh bool) *diagnoseResult {
 	default:
 		f.filled()
 		if len(f.list) == 0 {
-			f.add(1, "healthy", "none", f.say("healthy"), nil)
+			f.healthy()
 		}
 	}
 	slices.SortStableFunc(f.list, func(a, b finding) int { return cmp.Compare(b.weight, a.weight) })

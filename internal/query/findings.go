@@ -103,7 +103,7 @@ func (f *findings) oomCause(c *oomCase) (cause string, weight int, text, advice 
 	case c.DeviceUsed > 0 && c.ProcessUsed >= 0 && float64(others) > mostOfCard*float64(c.DeviceUsed):
 		return "other process", 100, f.say("oom others", short(others), short(c.DeviceUsed), short(held)), f.say("advice others")
 	case f.leaking():
-		return "oom by leak", 80, f.say("oom leak", short(c.Request)), f.say("advice leak")
+		return "oom by leak", 80, f.say("oom leak", short(c.Request)), f.adviceLeak()
 	case c.Request > 0 && (free < 0 || float64(c.Request) >= largeRequest*float64(free)) &&
 		(c.Total > 0 && float64(c.Request) >= hugeShare*float64(c.Total) || c.Total <= 0 && held > 0 && float64(c.Request) >= hugeShare*float64(held)):
 		if free < 0 {
@@ -157,8 +157,40 @@ func (f *findings) leak() {
 				evidence = append(evidence, f.late(l)...)
 			}
 		}
-		f.add(98, "leak", "high", f.say("leak", v.Process, v.Device, v.Pool, signed(v.Growth)), evidence, f.say("advice leak"))
+		f.add(98, "leak", "high", f.say("leak", v.Process, v.Device, v.Pool, signed(v.Growth)), evidence, f.adviceLeak())
 	}
+}
+
+// adviceLeak sends to the call stacks where there are any, else to the blocks.
+func (f *findings) adviceLeak() string {
+	if f.stats.Python+f.stats.C == 0 {
+		return f.say("advice leak blocks")
+	}
+	return f.say("advice leak")
+}
+
+// healthy says that nothing was found; and how far that goes.
+func (f *findings) healthy() {
+	for _, v := range f.trend.Views {
+		if evidence, advice := f.unsure(v.Process, v.Device, v.Pool); evidence != nil {
+			f.add(1, "healthy", "none", f.say("healthy unsure"), evidence, advice...)
+			return
+		}
+	}
+	f.add(1, "healthy", "none", f.say("healthy"), nil)
+}
+
+// unsure says why blocks of a pool that were never freed may be a leak all the same: without steps residents look alike.
+func (f *findings) unsure(process, device, pool string) (evidence, advice []string) {
+	for _, v := range f.trend.Views {
+		for _, l := range f.leaks.Views {
+			if v.Process == process && v.Device == device && v.Pool == pool && v.Steps == 0 &&
+				l.Process == process && l.Device == device && l.Pool == pool && l.Candidates.Blocks > 0 {
+				return []string{f.say("judged by time")}, []string{f.say("advice steps")}
+			}
+		}
+	}
+	return nil, nil
 }
 
 // late describes the candidates of a leak: when they came, how they ended, who made them.
@@ -269,7 +301,9 @@ func (f *findings) filled() {
 		start, end := lowest(bins[:quarter]), lowest(bins[n-quarter:])
 		middle := lowest(bins[n/2 : n-quarter])
 		if end-start > 2*risingBytes && float64(end-start) > 0.1*float64(end) && float64(end-middle) < 0.05*float64(end-start) {
-			f.add(10, "resident", "none", f.say("resident", pidName(a.PID), deviceName(a.Device), poolName(a), short(end)), nil)
+			process, device, pool := pidName(a.PID), deviceName(a.Device), poolName(a)
+			evidence, advice := f.unsure(process, device, pool)
+			f.add(10, "resident", "none", f.say("resident", process, device, pool, short(end)), evidence, advice...)
 			return
 		}
 	}

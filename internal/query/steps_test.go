@@ -79,8 +79,25 @@ func TestSteps(t *testing.T) {
 			c.rising && (growth < c.leftBehind/2 || growth > c.leftBehind) {
 			t.Errorf("%d steps with %d left behind: %v %v %v", c.steps, c.leftBehind, view["rising"], view["steps"], growth)
 		}
-		if got := at(ask(t, "diagnose", file)["result"], "conclusions.0.cause"); got != c.cause {
-			t.Errorf("%d steps with %d left behind: %v, want %s", c.steps, c.leftBehind, got, c.cause)
+		found := at(ask(t, "diagnose", file)["result"], "conclusions.0").(map[string]any)
+		if found["cause"] != c.cause || c.cause == "healthy" && len(found["evidence"].([]any)) > 0 {
+			t.Errorf("%d steps with %d left behind: %v, want %s", c.steps, c.leftBehind, found, c.cause)
+		}
+	}
+}
+
+// TestFewSteps: with too few steps for a verdict, blocks that were never freed are not said to be no leak.
+func TestFewSteps(t *testing.T) {
+	for pool, cause := range map[string]string{"PTA": "resident", "HAL": "healthy"} {
+		lines := strings.SplitAfter(strings.ReplaceAll(looped(5, 2<<20), ",PTA,", ","+pool+","), "\n")
+		file := filepath.Join(t.TempDir(), "memscope_dump_1.csv")
+		const ends = 5 // of what each step left behind, the last rows
+		if err := os.WriteFile(file, []byte(strings.Join(lines[:len(lines)-1-ends], "")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		found := at(ask(t, "diagnose", file)["result"], "conclusions.0").(map[string]any)
+		if evidence := found["evidence"].([]any); found["cause"] != cause || len(evidence) != 1 || !strings.Contains(evidence[0].(string), "fewer than 8 steps") {
+			t.Errorf("%s: %v", pool, found)
 		}
 	}
 }
