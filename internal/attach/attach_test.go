@@ -5,9 +5,11 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -65,6 +67,45 @@ func TestRefusals(t *testing.T) {
 	defer func() { _ = other.Process.Kill(); _ = other.Wait() }()
 	if _, err := find(other.Process.Pid); err == nil || !strings.Contains(err.Error(), "no library") { // root may
 		t.Errorf("another user's process, as root: %v", err)
+	}
+}
+
+// TestLauncher: who names the launcher, whose number a shell tells, is told the program's.
+func TestLauncher(t *testing.T) {
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip(err)
+	}
+	text, err := os.ReadFile(shell)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), launcher)
+	if err := os.WriteFile(path, text, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, "-c", "sleep 60 & echo $!; wait")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var child int
+	if _, err := fmt.Fscan(out, &child); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = syscall.Kill(child, syscall.SIGKILL)
+		_ = cmd.Wait()
+	}()
+	_, err = find(cmd.Process.Pid)
+	if err == nil || !strings.Contains(err.Error(), "only waits for the program that it runs; name that") {
+		t.Fatalf("%v", err)
+	}
+	if children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", cmd.Process.Pid)); len(children) > 0 && !strings.Contains(err.Error(), strconv.Itoa(child)) {
+		t.Errorf("%v, want %d named", err, child)
 	}
 }
 

@@ -56,6 +56,9 @@ func find(pid int) (*target, error) {
 	if err != nil {
 		return nil, fmt.Errorf("process %d (%s) cannot be looked at: %w", pid, status.name, cause(err))
 	}
+	if !loaded && status.name == launcher {
+		return nil, fmt.Errorf("process %d (%s) only waits for the program that it runs; name that%s", pid, status.name, childOf(dir))
+	}
 	if !loaded {
 		return nil, fmt.Errorf("process %d (%s) has no library of msmemscope loaded; %s", pid, status.name, howToLoad)
 	}
@@ -71,6 +74,23 @@ func find(pid int) (*target, error) {
 		return nil, fmt.Errorf("process %d (%s) has our library loaded, but is not recorded by anybody; %s", pid, status.name, howToLoad)
 	}
 	return t, nil
+}
+
+// launcher is the name of the process that `msmemscope PROGRAM` stays.
+const launcher = "msmemscope.run"
+
+// childOf names the child of a process in parentheses, if the system tells.
+func childOf(dir string) string {
+	tasks, _ := os.ReadDir(dir + "/task")
+	for _, task := range tasks {
+		text, _ := os.ReadFile(dir + "/task/" + task.Name() + "/children")
+		for _, child := range strings.Fields(string(text)) {
+			if s, err := readStatus("/proc/" + child); err == nil && !strings.HasPrefix(control.ProcessName, s.name) {
+				return fmt.Sprintf(" (%s, %s) or, when it is a script that starts others, one of these", child, s.name)
+			}
+		}
+	}
+	return ""
 }
 
 // processStatus is what /proc/<pid>/status says (proc(5)).
