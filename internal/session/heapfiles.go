@@ -71,7 +71,19 @@ func (h *heap) write(in report.Input) []string {
 	tell(fmt.Sprintf("[msmemscope] Info: host heap of process %d (%s), window %d: %d suspected leak(s), %d bytes unfreed in %d block(s); %s.", h.pid,
 		h.name, stage, overview.Suspected, overview.Unfreed.Bytes, overview.Unfreed.Blocks,
 		filepath.Join(place, fmt.Sprintf("leak_overview_%d.txt", stage))))
+	if hidden(overview) {
+		tell(fmt.Sprintf("[msmemscope] Info: process %d (%s): Python frees what its modules hold when it ends, also what has leaked; "+
+			"to see that, close the window before: msmemscope.stop() in the script, or msmemscope --pid=%d --command=stop beside it.", h.pid, h.name, h.pid))
+	}
 	return lines
+}
+
+// longWindow is the beats from which on a window tells growth from filling (docs/host-leaks.md).
+const longWindow = 20
+
+// hidden says whether leaks of Python may be gone from the report, because the interpreter tidied up before the window was closed.
+func hidden(o *report.Overview) bool {
+	return o.Suspected == 0 && o.Series.Ticks >= longWindow && o.Health.How == report.ClosedExit && o.Health.Python != report.PythonNone
 }
 
 // heapSymbols asks the session's symbolizer about the libraries of one process.
