@@ -26,7 +26,7 @@ const envPools = "MSMEMSCOPE_POOLS"
 // named by their paths and need nothing of ours, and each helper process would search one more directory.
 func environment(environ []string, libDir string, hooks []string, sessionName string) ([]string, error) {
 	if strings.ContainsAny(libDir, ": ") {
-		return nil, fmt.Errorf("the libraries lie in %q; a path with a blank or a colon cannot be preloaded", libDir)
+		return nil, fmt.Errorf("the libraries lie in %q; a path with a blank or a colon cannot be preloaded; move the installation to another one", libDir)
 	}
 	var preload []string
 	for _, name := range hooks {
