@@ -35,7 +35,7 @@ func Check(path string, foreign bool) error {
 	case strings.Count(slashed, "/") > maxPathDepth:
 		return fmt.Errorf("The depth of path %s exceeds the maximum depth.", path)
 	}
-	for _, r := range abs {
+	for _, r := range path { // as named: where a recording can be made, which looks at no more either, it can be read
 		if !allowed(r) {
 			return fmt.Errorf("The path %s is invalid: it contains %q.", path, r)
 		}

@@ -277,6 +277,24 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestCheckHere: the directory that one stands in may be called anything.
+func TestCheckHere(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "lr=0.1,bs=2 é")
+	if err := os.Mkdir(dir, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	if err := os.WriteFile("a.csv", nil, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if err := Check("a.csv", false); err != nil {
+		t.Error(err)
+	}
+	if err := Check(filepath.Join(dir, "a.csv"), false); err == nil {
+		t.Error("the same by its whole name is accepted")
+	}
+}
+
 // TestImmutable opens a database by its URI, as OpenDB does on read-only media.
 func TestImmutable(t *testing.T) {
 	content, err := os.ReadFile("testdata/small.db")
