@@ -49,10 +49,10 @@ def leaf(x):
     return x
 
 
-def calls(n):
+def calls(n, kind, function):
     def work():
         for _ in range(n):
-            leaf(1)
+            function(1)
 
     def with_cprofile():
         profile = cProfile.Profile()
@@ -67,7 +67,7 @@ def calls(n):
 
     base, theirs, ours = least(work, with_cprofile, with_trace)
     theirs, ours = (theirs - base) / n, (ours - base) / n
-    print(f"trace: {ours:.0f} ns for each call and return, cProfile {theirs:.0f} ns: {ours / theirs:.2f} of it (1)")
+    print(f"trace: {ours:.0f} ns for each {kind} function, cProfile {theirs:.0f} ns: {ours / theirs:.2f} of it (1)")
 
 
 def operators(n):
@@ -91,7 +91,8 @@ def main():
     msmemscope.config(events="alloc,free", analysis="none", output_path="out")
     msmemscope.start()
     ranges(20000)
-    calls(50000)
+    calls(50000, "Python", leaf)
+    calls(50000, "C", abs)
     msmemscope.stop()
     operators(5000)
     print(f"CPython {sys.version.split()[0]}")
