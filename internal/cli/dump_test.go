@@ -155,7 +155,8 @@ func TestCompareFails(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	r = call(t, "--compare", "-i", empty+","+empty, "-o", t.TempDir())
-	if r.status != 1 || r.stderr != "[msmemscope] Error: neither dump has a launch of the level, there is nothing to compare\n"+
+	if r.status != 1 || r.stderr != "[msmemscope] Error: neither dump has a launch of the level, there is nothing to compare; record both with "+
+		"--events=alloc,free,launch and the --level that is compared, or ask each with `msmemscope dump peak`\n"+
 		"[msmemscope] ERROR: Memory comparison failed!\n" {
 		t.Errorf("%+v", r)
 	}

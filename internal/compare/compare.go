@@ -19,7 +19,7 @@ import (
 var ErrMindSporeOps = errors.New("Comparison of the MindSpore framework under the op level is not supported.")
 
 // ErrFailed says that there was nothing to compare.
-var ErrFailed = errors.New("neither dump has a launch of the level, there is nothing to compare")
+var ErrFailed = errors.New("neither dump has a launch of the level, there is nothing to compare; record both with --events=alloc,free,launch and the --level that is compared, or ask each with `msmemscope dump peak`")
 
 // Side is one of the two dumps.
 type Side struct {

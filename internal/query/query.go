@@ -11,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"regexp"
 	"runtime/debug"
 	"strings"
 )
@@ -134,13 +135,22 @@ func (u usageError) Error() string { return u.text }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
 
+// negative is what the flags say of a word like -500ms, a time from the end.
+var negative = regexp.MustCompile(`^flag provided but not defined: -[0-9]`)
+
 // parse reads flags wherever they stand between the words; behind -- everything is a word.
 func parse(fs *flag.FlagSet, args []string) (words []string, err error) {
 	for {
-		if err := fs.Parse(args); err != nil {
+		err := fs.Parse(args)
+		rest := fs.Args()
+		if err != nil && negative.MatchString(err.Error()) {
+			words = append(words, args[len(args)-len(rest)-1])
+			args = rest
+			continue
+		}
+		if err != nil {
 			return nil, err
 		}
-		rest := fs.Args()
 		if taken := len(args) - len(rest); len(rest) == 0 || taken > 0 && args[taken-1] == "--" {
 			return append(words, rest...), nil
 		}

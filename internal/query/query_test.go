@@ -88,6 +88,7 @@ func TestAnswers(t *testing.T) {
 			"views.0.allocated_and_still_live.bytes": 100, "views.0.components.0.label": "ops", "views.0.components.1.net_bytes": -300}},
 		{"window 1040 1110 nested.csv --device 0 --pid 100", map[string]any{"views.#": 1, "views.0.live_at_start.bytes": 1000, "views.0.allocated.bytes": 500,
 			"views.0.freed.bytes": 500, "views.0.live_at_end.bytes": 1000, "views.0.net_bytes": 0, "views.0.allocated_and_still_live.blocks": 0}},
+		{"window --device 0 -92ns -22ns nested.csv --pid 100", map[string]any{"views.#": 1, "views.0.allocated.bytes": 500, "views.0.freed.bytes": 500}},
 		{"group nested.csv --pool PTA", map[string]any{"views.0.groups.#": 4, "views.0.groups.0.label": "PTA@model@activation", "views.0.groups.0.bytes": 400,
 			"views.0.groups.0.share": 0.4, "views.0.groups.1.bytes": 300, "views.0.groups.1.peak_at_ns": 1020, "views.0.groups.3.label": "PTA@ops"}},
 		{"group nested.csv --pool PTA --level 1", map[string]any{"views.0.groups.#": 2, "views.0.groups.0.label": "PTA@model", "views.0.groups.0.bytes": 500, "views.0.groups.0.peak_at_ns": 1030}},
