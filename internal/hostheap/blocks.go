@@ -3,6 +3,7 @@ package hostheap
 import (
 	"encoding/binary"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -32,36 +33,95 @@ const (
 	regionPause    = 50 * time.Microsecond
 )
 
-// Blocks visits every live block of a window. With dead the process is gone: what is locked is read all the same.
-func (t *Tables) Blocks(window uint32, dead bool, visit func(Block)) Walk {
-	var w Walk
-	var entries []uint64
+// entry is a block in the table of its region.
+type entry uint64
+
+func (e entry) granule() uint64 { return uint64(e) >> GranuleShift }
+func (e entry) stack() uint32   { return uint32(e>>StackShift) & StackMost }
+func (e entry) size() uint64    { return uint64(e) >> SizeShift & SizeLarge } // SizeLarge: the next region has it
+func (e entry) age() uint32     { return uint32(e & AgeMost) }
+
+// part is some regions in a row; a walk goes over parts.
+type part struct {
+	gib, first int // number of the GiB, and of the first region within
+	regions    []Region
+}
+
+// partRegions is small enough that parts of a small heap keep several readers busy.
+const partRegions = 128
+
+// parts are all regions that there are, in the order of addresses.
+func (t *Tables) parts() (parts []part) {
 	for gib, unit := range t.directory() {
 		regions := arena[Region](t, unit, regionsPerGiB)
-		for i := range regions {
-			r := &regions[i]
-			if atomic.LoadUint32(&r.Window) != window {
-				continue
-			}
-			w.Regions++
-			copied, scale, ok := t.copyRegion(r, window, entries[:0], dead, &w)
-			entries = copied
-			if !ok {
-				w.Degraded++
-				continue
-			}
-			base := uint64(gib)<<GiBShift | uint64(i)<<RegionShift
-			t.emit(copied, base, scale, gib, i, dead && atomic.LoadUint32(&r.Lock)&1 == 1, visit)
+		for first := 0; first < len(regions); first += partRegions {
+			parts = append(parts, part{gib, first, regions[first : first+partRegions]})
 		}
 	}
-	return w
+	return parts
+}
+
+// Blocks visits every live block of a window, in the order of regions. With dead the process is gone: what is locked is read all the same.
+func (t *Tables) Blocks(window uint32, dead bool, visit func(Block)) Walk {
+	r := reader{t: t, window: window, dead: dead}
+	for _, p := range t.parts() {
+		r.read(p, func(entries []entry) {
+			for _, e := range entries {
+				if e.stack() == StackUntracked {
+					continue
+				}
+				b := Block{Addr: r.base() | e.granule()<<3, Size: e.size(), Stack: e.stack(), Tick: e.age() << r.scale, Grain: 1 << r.scale}
+				if b.Size == SizeLarge {
+					b.Size = r.large
+				}
+				visit(b)
+			}
+		})
+	}
+	return r.walk
+}
+
+// reader reads one region after another; each goroutine has its own.
+type reader struct {
+	t      *Tables
+	window uint32
+	dead   bool
+	walk   Walk
+
+	gib, region int // that is being read
+	scale       uint8
+	large       uint64 // size of the block with SizeLarge, bytes
+	copied      []entry
+}
+
+// base is the address of the region.
+func (r *reader) base() uint64 { return uint64(r.gib)<<GiBShift | uint64(r.region)<<RegionShift }
+
+// read gives visit the blocks of each region of a part that are of the window; they are valid until it returns.
+func (r *reader) read(p part, visit func([]entry)) {
+	for i := range p.regions {
+		region := &p.regions[i]
+		if atomic.LoadUint32(&region.Window) != r.window {
+			continue
+		}
+		r.walk.Regions++
+		r.gib, r.region = p.gib, p.first+i
+		entries, ok := r.copyRegion(region)
+		if !ok {
+			r.walk.Degraded++
+			continue
+		}
+		r.large = r.t.largeSize(r.gib, r.region+1)
+		visit(entries)
+	}
 }
 
 // copyRegion copies the entries of a region that does not change meanwhile.
-func (t *Tables) copyRegion(r *Region, window uint32, into []uint64, dead bool, w *Walk) (entries []uint64, scale uint8, ok bool) {
+func (r *reader) copyRegion(region *Region) (entries []entry, ok bool) {
 	for try := range regionTries {
-		before := atomic.LoadUint32(&r.Lock)
-		if before&1 == 1 && !dead {
+		before := atomic.LoadUint32(&region.Lock)
+		locked := before&1 == 1
+		if locked && !r.dead {
 			switch { // whoever holds the lock may be off its processor
 			case try >= regionPatience:
 				time.Sleep(regionPause)
@@ -70,67 +130,59 @@ func (t *Tables) copyRegion(r *Region, window uint32, into []uint64, dead bool, 
 			}
 			continue
 		}
-		if atomic.LoadUint32(&r.Window) != window { // never the case for a window that is open
-			return into[:0], 0, true
+		if atomic.LoadUint32(&region.Window) != r.window { // never the case for a window that is open
+			return nil, true
 		}
-		word := atomic.LoadUint32(&r.Table)
+		word := atomic.LoadUint32(&region.Table)
 		if word == 0 { // a death before the region's first entry
-			return into[:0], 0, true
+			return nil, true
 		}
-		class, scale := word&(1<<ClassBits-1), r.Scale // a scale that changes meanwhile changes the lock
+		class, scale := word&(1<<ClassBits-1), region.Scale // a scale that changes meanwhile changes the lock
 		if class >= Classes || scale > 31 {
-			if dead {
-				return into, 0, false
+			if r.dead {
+				return nil, false
 			}
 			continue
 		}
-		table := arena[uint64](t, word>>ClassBits, uint64(2+class%2)<<(3+class/2))
-		into = into[:0]
-		for i := range table {
-			if e := atomic.LoadUint64(&table[i]); e != 0 {
-				into = append(into, e)
+		entries := r.copyTable(arena[uint64](r.t, word>>ClassBits, uint64(2+class%2)<<(3+class/2)))
+		if atomic.LoadUint32(&region.Lock) == before {
+			r.scale = scale
+			if locked {
+				r.walk.Locked++
+				entries = withoutRepeated(entries)
 			}
-		}
-		if atomic.LoadUint32(&r.Lock) == before {
-			if before&1 == 1 {
-				w.Locked++
-			}
-			return into, uint8(scale), true
+			return entries, true
 		}
 	}
-	return into, 0, false
+	return nil, false
 }
 
-// emit visits the blocks of one region; twice: the same granule may be there twice.
-func (t *Tables) emit(entries []uint64, base uint64, scale uint8, gib, region int, twice bool, visit func(Block)) {
-	for i, e := range entries {
-		if twice && repeated(entries[:i], e) {
-			continue
-		}
-		b := Block{
-			Addr:  base | e>>GranuleShift<<3,
-			Stack: uint32(e>>StackShift) & StackMost,
-			Size:  e >> SizeShift & SizeLarge,
-			Tick:  uint32(e&AgeMost) << scale,
-			Grain: 1 << scale,
-		}
-		if b.Stack == StackUntracked {
-			continue
-		}
-		if b.Size == SizeLarge {
-			b.Size = t.largeSize(gib, region+1)
-		}
-		visit(b)
+// copyTable copies what is in a table. The places in use are as random as hashes are, so that a branch for each would cost more than the copy.
+func (r *reader) copyTable(table []uint64) []entry {
+	if len(r.copied) < len(table) {
+		r.copied = make([]entry, len(table))
 	}
+	copied := r.copied[:len(table)]
+	n := 0
+	for i := range table {
+		e := atomic.LoadUint64(&table[i])
+		copied[n] = entry(e)
+		if e != 0 {
+			n++
+		}
+	}
+	return copied[:n]
 }
 
-func repeated(entries []uint64, e uint64) bool {
-	for _, o := range entries {
-		if o>>GranuleShift == e>>GranuleShift {
-			return true
+// withoutRepeated keeps the first entry of each granule: a thread that dies in the middle of a change may leave one there twice.
+func withoutRepeated(entries []entry) []entry {
+	kept := entries[:0]
+	for _, e := range entries {
+		if !slices.ContainsFunc(kept, func(o entry) bool { return o.granule() == e.granule() }) {
+			kept = append(kept, e)
 		}
 	}
-	return false
+	return kept
 }
 
 // largeSize is the size of the large block that begins in the region before this one.

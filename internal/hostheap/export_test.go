@@ -2,7 +2,10 @@ package hostheap
 
 import (
 	"sync/atomic"
+	"time"
 	"unsafe"
+
+	"memscope/internal/hostheap/lsi"
 )
 
 // Debris is the parts of small tables that a test overwrites.
@@ -18,3 +21,13 @@ func (t *Tables) Debris() [][]uint32 {
 
 // Turn adds to the turn of a slot.
 func Turn(s *Slot, n uint32) { atomic.AddUint32(&s.Turn, n) }
+
+// Census counts the live blocks as a snapshot does: by stack, and those of one stack by their age, in a window of so many beats that
+// this stack has been allocating for the last span of.
+func (t *Tables) Census(window uint32, dead bool, stack uint32, beats, span float64) (live []Size, survivors [lsi.Bins]uint32, buckets [Buckets]Size, walk Walk) {
+	opened := time.Unix(0, 0)
+	s := &Snapshot{Window: window, Opened: opened, Ended: opened.Add(time.Duration(beats * float64(Beat))), Beat: Beat}
+	s.Sites = []Site{{Stack: stack, history: lsi.Stack{Span: span}}}
+	c := s.census(t, dead)
+	return c.live, c.survivors[0], c.buckets(), c.reader.walk
+}

@@ -182,33 +182,9 @@ func history(se *series, id uint32, c Counts, length, beat time.Duration) lsi.St
 
 // look walks over the ledger and judges the sites.
 func (s *Snapshot) look(t *Tables, dead bool) {
-	byStack := make([]int32, t.stackCount())
-	for i := range s.Sites {
-		st := &s.Sites[i].history
-		st.Survivors = make([]float64, lsi.Bins)
-		byStack[s.Sites[i].Stack] = int32(i + 1)
-	}
-	live := make([]Size, len(byStack))
-	length := float64(s.Ended.Sub(s.Opened)) / float64(s.Beat) // beats
-	s.Walk = t.Blocks(s.Window, dead, func(b Block) {
-		if int(b.Stack) >= len(live) {
-			b.Stack = StackUnknown // debris
-		}
-		live[b.Stack].Count++
-		live[b.Stack].Bytes += b.Size
-		bucket := &s.Buckets[Bucket(b.Size)]
-		bucket.Count++
-		bucket.Bytes += b.Size
-		i := byStack[b.Stack]
-		if i == 0 {
-			return
-		}
-		st := &s.Sites[i-1].history
-		at := (float64(b.Tick) + float64(b.Grain)/2) / ticksPerBeat // beats since the window was opened
-		bin := (at - (length - st.Span)) / st.Span * lsi.Bins
-		st.Survivors[min(max(int(bin), 0), lsi.Bins-1)]++
-	})
-	for id, size := range live {
+	c := s.census(t, dead)
+	s.Walk, s.Buckets = c.reader.walk, c.buckets()
+	for id, size := range c.live {
 		if size.Count == 0 {
 			continue
 		}
@@ -221,15 +197,19 @@ func (s *Snapshot) look(t *Tables, dead bool) {
 		s.Live = append(s.Live, LiveStack{uint32(id), size})
 	}
 	slices.SortStableFunc(s.Live, func(a, b LiveStack) int { return cmp.Compare(b.Blocks.Bytes, a.Blocks.Bytes) })
-	for i := range s.Sites {
+	share(len(s.Sites), func(_, i int) {
 		site := &s.Sites[i]
-		site.Unfreed = live[site.Stack]
+		site.Unfreed = c.live[site.Stack]
 		if site.Degraded != Judged {
 			site.history.Live = nil
 		}
+		site.history.Survivors = make([]float64, lsi.Bins)
+		for bin, n := range c.survivors[i] {
+			site.history.Survivors[bin] = float64(n)
+		}
 		site.Verdict = lsi.Judge(&site.history)
 		site.history = lsi.Stack{}
-	}
+	})
 	s.Sites = slices.DeleteFunc(s.Sites, func(x Site) bool { return x.Unfreed.Count == 0 })
 	slices.SortFunc(s.Sites, func(a, b Site) int {
 		return cmp.Or(cmp.Compare(b.Verdict.LSI, a.Verdict.LSI), cmp.Compare(b.Unfreed.Bytes, a.Unfreed.Bytes), cmp.Compare(a.Stack, b.Stack))

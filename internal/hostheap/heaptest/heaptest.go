@@ -214,6 +214,9 @@ func (p *Process) Free(slot uint32, addr, usable uint64) {
 	c.Lifetime += uint64(atomic.LoadUint32(&p.h.Tick) - b.tick)
 }
 
+// Live says that Malloc has made the block and Free has not freed it.
+func (p *Process) Live(addr uint64) bool { _, ok := p.live[addr]; return ok }
+
 // Region is the ledger's region of an address.
 func (p *Process) Region(addr uint64) *hostheap.Region { return p.region(addr) }
 
