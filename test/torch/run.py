@@ -77,6 +77,7 @@ def leaks(rows, _told, report):
 
 CASES = {  # name: script, environment, options, check of its own
     "mlp": ("mlp.py", {}),
+    "values": ("values.py", {"VNPU_STRICT": "1"}),
     "transformer": ("transformer.py", {}),
     "accumulate": ("accumulate.py", {}, ["--analysis=leaks", "--call-stack=python"], leaks),
     "memory": ("memory.py", {}),

@@ -49,8 +49,8 @@ def wheel(site):
     return [*site.glob("torch_npu/lib/*.so"), *site.glob("torch_npu/*.so")]
 
 
-def compile_library(source, path, script=None):
-    """Makes a library of C++ source; `script` gives its symbols versions."""
+def compile_library(source, path, *libraries, script=None):
+    """Makes a library of C++ source, linked with others; `script` gives its symbols versions."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         code = pathlib.Path(folder, "code.cpp")
@@ -59,7 +59,20 @@ def compile_library(source, path, script=None):
         if script:
             pathlib.Path(folder, "versions").write_text(script)
             options = [f"-Wl,--version-script={folder}/versions"]
-        lines("g++", "-shared", "-fPIC", "-O1", "-w", "-o", path, code, f"-Wl,-soname,{path.name}", *options, "-ldl")
+        lines(
+            "g++",
+            "-shared",
+            "-fPIC",
+            "-O1",
+            "-w",
+            "-o",
+            path,
+            code,
+            f"-Wl,-soname,{path.name}",
+            *options,
+            *libraries,
+            "-ldl",
+        )
 
 
 def missing(site, vnpu):
@@ -88,7 +101,7 @@ def operators(site, vnpu, out):
         code.append(f'extern "C" int {name}GetWorkspaceSize() {{ return 0; }}')
         code.append(f'extern "C" int {name}(void *workspace, unsigned long size, void *executor, void *stream)')
         code.append(f'{{ return vnpu_missing_operator("{name}", stream); }}')
-    compile_library("\n".join(code), out / "libaclnn_math.so")
+    compile_library("\n".join(code), out / "libaclnn_math.so", vnpu / "libnnopbase.so")
     print(f"{len(found) - len(names)} operators of {len(found)} compute their values")
 
 
@@ -140,7 +153,7 @@ def cuda(site):
             script += f'"{version}" {{ global: {names}}};\n'
         if soname.startswith("libcudart") and KEYS in have:
             body += KEEP_OUT
-        compile_library(body, site / "nvidia/cu13/lib" / soname, script or None)
+        compile_library(body, site / "nvidia/cu13/lib" / soname, script=script)
         print(f"{soname}: {len(symbols)} symbols")
 
 

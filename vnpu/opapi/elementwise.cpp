@@ -250,6 +250,7 @@ BINARY(Maximum, larger)
 BINARY(Minimum, smaller)
 BINARY(LogicalAnd, both)
 BINARY(LogicalOr, either)
+BINARY(BitwiseAndTensor, [](double a, double b) { return (double)((int64_t)a & (int64_t)b); })
 BINARY(EqTensor, equal)
 BINARY(NeTensor, unequal)
 BINARY(GtTensor, greater)
@@ -266,6 +267,16 @@ WITH_SCALAR(LeScalar, at_most)
 WITH_SCALAR(PowTensorScalar, power)
 WITH_SCALAR(ClampMin, larger)
 WITH_SCALAR(ClampMax, smaller)
+
+OPERATOR(aclnnInplaceLogicalAnd, (aclTensor * self, const aclTensor *other), (self, other))
+{
+    each(self, self, other, both);
+}
+
+OPERATOR(aclnnInplaceLogicalOr, (aclTensor * self, const aclTensor *other), (self, other))
+{
+    each(self, self, other, either);
+}
 
 OPERATOR(aclnnClamp, (const aclTensor *self, const aclScalar *low, const aclScalar *high, aclTensor *out),
          (self, low, high, out))

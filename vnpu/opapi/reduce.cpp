@@ -177,6 +177,18 @@ OPERATOR(aclnnCat, (const aclTensorList *tensors, int64_t dim, aclTensor *out), 
     write(out, y);
 }
 
+OPERATOR(aclnnStack, (const aclTensorList *tensors, int64_t dim, aclTensor *out), (tensors, dim, out))
+{
+    Around whole(shape(out), dim);
+    Values y(count(out));
+    for (uint64_t t = 0; t < tensors->size; t++) {
+        Values x = read(tensors->values[t]);
+        for (int64_t o = 0; o < whole.outer; o++)
+            std::copy_n(&x[o * whole.inner], whole.inner, &y[(o * whole.size + (int64_t)t) * whole.inner]);
+    }
+    write(out, y);
+}
+
 static void triangle(const aclTensor *self, int64_t diagonal, bool upper, aclTensor *out)
 {
     Values x = read(self);
