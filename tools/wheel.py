@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """wheel.py TREE DIRECTORY - packs a build tree as a wheel (PEP 427) into a directory, and prints its path.
 
-The wheel has the Python package, the commands msmemscope, mssanitizer and what is behind them for bin/, the native libraries
-for lib64/ and what programs are built with for tools/ beside it, so that the front script, which is sourced too, finds
-them as in the tree. Standard library only: nothing is fetched to build it. A wheel knows no symbolic links; the one
-library that the names in lib64 lead to has everything.
+The wheel has the Python package, the commands msmemscope, mssanitizer and what is behind them for bin/, the native
+libraries for lib64/ and what programs are built with for tools/ beside it, so that the front script, which is sourced
+too, finds them as in the tree. Standard library only: nothing is fetched to build it. A wheel knows no symbolic links;
+the one library that the names in lib64 lead to has everything.
 """
 
 import base64
