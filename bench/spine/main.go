@@ -2,10 +2,10 @@
 // with: the bare program, the target that was set, or other tracers over the same calls in the same run. It never fails
 // because of a figure.
 //
-//	bench/run [hook|peers|storm|blocks|startup]...
+//	bench/run [hook|overhead|peers|storm|blocks|startup]...
 //
 // Environment: BENCH_DIR, where files go (default build/bench, up to 10 GB for storm); BENCH_EVENTS, events of storm in
-// millions (default 20).
+// millions (default 20); BENCH_CALLS, calls of each loop of overhead (default 1000000).
 package main
 
 import (
@@ -33,7 +33,7 @@ func main() {
 	figures := []struct {
 		name string
 		run  func()
-	}{{"hook", hook}, {"peers", peers}, {"storm", storms}, {"blocks", blocks}, {"startup", startup}}
+	}{{"hook", hook}, {"overhead", overhead}, {"peers", peers}, {"storm", storms}, {"blocks", blocks}, {"startup", startup}}
 	for _, name := range os.Args[1:] {
 		if !slices.ContainsFunc(figures, func(f struct {
 			name string
@@ -41,7 +41,7 @@ func main() {
 		}) bool {
 			return f.name == name
 		}) {
-			fail("unknown figure %q; there are hook, peers, storm, blocks, startup", name)
+			fail("unknown figure %q; there are hook, overhead, peers, storm, blocks, startup", name)
 		}
 	}
 	if _, err := os.Stat(tool); err != nil {

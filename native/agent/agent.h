@@ -59,6 +59,19 @@ MS_EXPORT void *ms_reserve(enum ms_type type, enum ms_pool pool, uint16_t device
 MS_EXPORT void ms_publish(struct ms_head *record);
 
 /*
+ * The same for a hook that is called back from inside of what the program has called: the stack begins at `from` (ms_unwind.h,
+ * MS_CALLER), a function that has not returned yet, but for what is left out.
+ */
+enum ms_leave_out {
+    MS_NOTHING,
+    MS_OUR_FRAMES, /* those in front that are of our libraries */
+    MS_ITS_FRAMES, /* those in front that are of the library that `from` is in */
+};
+struct ms_regs;
+void *ms_reserve_from(enum ms_type type, enum ms_pool pool, uint16_t device, size_t bytes, const struct ms_regs *from,
+                      enum ms_leave_out out);
+
+/*
  * The id of this thread's call stack, for ms_head.stack; 0: none. Innermost frames first, those of our libraries left out;
  * at most so many of C and of Python, each up to MS_STACK_MOST, 0: not wanted. Call it between ms_enter and ms_leave, but not
  * between ms_reserve and ms_publish. ms_reserve does that by itself, by the user's options.

@@ -5,6 +5,8 @@
 
 #include <errno.h>
 
+#include "stack.h"
+
 enum { WAIT_MS = 20 }; /* one sleep on `space`; a wake-up that got lost costs no more than this */
 
 /* Decides whether to go on waiting for a collector whose heartbeat has stood still since `since`. */
@@ -92,7 +94,8 @@ static bool has_stack(enum ms_type type)
 }
 
 /* The user's options say how deep; the driver's refusal has a stack in any case (contract 3.4). */
-static uint32_t stack_for(enum ms_type type)
+static inline __attribute__((always_inline)) uint32_t stack_for(enum ms_type type, const struct ms_regs *from,
+                                                                enum ms_leave_out out)
 {
     enum { OOM_DEPTH = 50 };
     unsigned c_depth = agent.config.c_stack_depth, py_depth = agent.config.py_stack_depth;
@@ -100,19 +103,35 @@ static uint32_t stack_for(enum ms_type type)
         c_depth = c_depth ? c_depth : OOM_DEPTH;
         py_depth = py_depth ? py_depth : OOM_DEPTH;
     }
-    return (c_depth | py_depth) != 0 && has_stack(type) ? ms_stack(c_depth, py_depth) : 0;
+    if ((c_depth | py_depth) == 0 || !has_stack(type))
+        return 0;
+    return from ? stack_from(from, out, c_depth, py_depth) : ms_stack(c_depth, py_depth);
 }
 
-void *ms_reserve(enum ms_type type, enum ms_pool pool, uint16_t device, size_t bytes)
+/* `from`: NULL for the caller. */
+static inline __attribute__((always_inline)) void *reserve_with_stack(enum ms_type type, enum ms_pool pool,
+                                                                      uint16_t device, size_t bytes,
+                                                                      const struct ms_regs *from, enum ms_leave_out out)
 {
     if (!device_wanted(device))
         return NULL;
     /* Before the reservation: a new stack has a record of its own. */
-    const uint32_t stack = self.mode == MS_NORMAL ? stack_for(type) : 0;
+    const uint32_t stack = self.mode == MS_NORMAL ? stack_for(type, from, out) : 0;
     struct ms_head *h = reserve(type, pool, device, bytes);
     if (h && stack)
         h->stack = stack;
     return h;
+}
+
+void *ms_reserve(enum ms_type type, enum ms_pool pool, uint16_t device, size_t bytes)
+{
+    return reserve_with_stack(type, pool, device, bytes, NULL, MS_OUR_FRAMES);
+}
+
+void *ms_reserve_from(enum ms_type type, enum ms_pool pool, uint16_t device, size_t bytes, const struct ms_regs *from,
+                      enum ms_leave_out out)
+{
+    return reserve_with_stack(type, pool, device, bytes, from, out);
 }
 
 void ms_publish(struct ms_head *record)

@@ -9,6 +9,7 @@
 #include "ring.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -24,12 +25,17 @@ enum {
     OWN_FEW = 4,     /* between an event and the program's frames, mostly */
     OWN_FRAMES = 16, /* ... and at most */
     DEFINED = 1,     /* lowest bit of a place; the rest is the hash, 0: free */
+    TRAILS = 64,     /* what threads have walked last; those that share one find less of it */
 };
 
-/* Both tables in one piece of memory, which the kernel fills as it is used. */
+/* All tables in one piece of memory, which the kernel fills as it is used. */
 struct tables {
     uint64_t stacks[1 << STACK_BITS];
     uint64_t codes[1 << CODE_BITS];
+    struct trail {
+        uint32_t busy; /* a thread is at it, or was interrupted there by a signal, or by a fork in another thread */
+        struct ms_trail walks;
+    } trails[TRAILS];
 };
 
 static struct tables *tables;
@@ -58,8 +64,8 @@ bool stacks_used(void)
 
 void forget_stacks(void)
 {
-    if (tables)
-        madvise(tables, sizeof *tables, MADV_DONTNEED);
+    if (tables) /* trails stay: a thread that lost its last client may be at one */
+        madvise(tables, offsetof(struct tables, trails), MADV_DONTNEED);
     forget_loaded();
     full_told = problem_told = false;
 }
@@ -211,29 +217,69 @@ static unsigned own_frames(const ms_frame *frames, unsigned count)
     return own;
 }
 
-__attribute__((noinline)) uint32_t ms_stack(unsigned c_depth, unsigned py_depth)
+/* How many frames in front are of the library that the first one is in. */
+static unsigned same_library(const ms_frame *frames, unsigned count)
+{
+    unsigned same = 0;
+    while (same < count && MS_FRAME_MODULE(frames[same]) == MS_FRAME_MODULE(frames[0]))
+        same++;
+    return same;
+}
+
+static unsigned in_front(const ms_frame *frames, unsigned count, enum ms_leave_out out)
+{
+    return out == MS_OUR_FRAMES ? own_frames(frames, count) : out == MS_ITS_FRAMES ? same_library(frames, count) : 0;
+}
+
+/*
+ * The frames from `here` on, in `room` or where this answers. `*trail`: what they are in until give_back, or NULL. Nobody waits
+ * for a trail.
+ */
+static const ms_frame *walk(struct tables *t, const struct ms_regs *here, unsigned max, ms_frame *room, unsigned *count,
+                            struct trail **trail)
+{
+    bool cut;
+    struct trail *mine = &t->trails[self.tid % TRAILS];
+    *trail = NULL;
+    if (max > MS_TRAIL_MOST || __atomic_exchange_n(&mine->busy, 1, __ATOMIC_ACQUIRE)) {
+        *count = ms_unwind(here, room, max, &cut);
+        return room;
+    }
+    *trail = mine;
+    *count = ms_unwind_along(&mine->walks, here, max, &cut);
+    return mine->walks.walks[mine->walks.latest].frames;
+}
+
+static void give_back(struct trail *trail)
+{
+    if (trail)
+        __atomic_store_n(&trail->busy, 0, __ATOMIC_RELEASE);
+}
+
+uint32_t stack_from(const struct ms_regs *here, enum ms_leave_out out, unsigned c_depth, unsigned py_depth)
 {
     c_depth = c_depth < MS_STACK_MOST ? c_depth : MS_STACK_MOST;
     py_depth = py_depth < MS_STACK_MOST ? py_depth : MS_STACK_MOST;
     int saved = errno;
     struct tables *t = tables_for_use();
-    ms_frame frames[c_depth + OWN_FRAMES];
+    ms_frame room[c_depth + OWN_FRAMES];
+    const ms_frame *frames = room;
+    struct trail *trail = NULL;
     struct ms_py_frame python[py_depth + 1];
-    unsigned c_count = 0, own = 0, py_count = 0;
+    unsigned c_count = 0, py_count = 0;
     uint32_t id = 0;
     if (!t)
         goto out;
     if (c_depth > 0) {
-        struct ms_regs here;
-        bool cut;
-        MS_CALLER(here);
-        c_count = ms_unwind(&here, frames, c_depth + OWN_FEW, &cut);
-        own = own_frames(frames, c_count);
-        if (own > OWN_FEW) {
-            c_count = ms_unwind(&here, frames, c_depth + OWN_FRAMES, &cut);
-            own = own_frames(frames, c_count);
+        frames = walk(t, here, c_depth + OWN_FEW, room, &c_count, &trail);
+        unsigned front = in_front(frames, c_count, out);
+        if (front > OWN_FEW) {
+            give_back(trail);
+            frames = walk(t, here, c_depth + OWN_FRAMES, room, &c_count, &trail);
+            front = in_front(frames, c_count, out);
         }
-        c_count -= own;
+        frames += front;
+        c_count -= front;
         if (c_count > c_depth)
             c_count = c_depth;
     }
@@ -246,8 +292,11 @@ __attribute__((noinline)) uint32_t ms_stack(unsigned c_depth, unsigned py_depth)
     do {
         py_count = py_depth > 0 ? (unsigned)ms_py_walk(python, (int)py_depth) : 0;
         without = py_depth == 0 ? MS_NOT_PYTHON : py_count == 0 ? MS_NO_PYTHON : 0;
-        uint64_t hash = hash_words(without, frames + own, c_count);
-        hash = hash_words(hash, python, py_count * (sizeof python[0] / sizeof(uint64_t)));
+        uint64_t hash = without;
+        if (c_count > 0)
+            hash = hash_words(hash, frames, c_count);
+        if (py_count > 0)
+            hash = hash_words(hash, python, py_count * (sizeof python[0] / sizeof(uint64_t)));
         id = intern(t->stacks, STACK_BITS, hash, &defined);
     } while (id != 0 && !defined && without == MS_NO_PYTHON && find_python());
     if (id == 0 && !__atomic_exchange_n(&full_told, true, __ATOMIC_RELAXED))
@@ -256,10 +305,18 @@ __attribute__((noinline)) uint32_t ms_stack(unsigned c_depth, unsigned py_depth)
     if (id != 0 && !defined) {
         if (without == MS_NO_PYTHON)
             tell_problem();
-        if (!define(t, id, frames + own, c_count, python, py_count, without))
+        if (!define(t, id, frames, c_count, python, py_count, without))
             id = 0;
     }
+    give_back(trail);
 out:
     errno = saved;
     return id;
+}
+
+__attribute__((noinline)) uint32_t ms_stack(unsigned c_depth, unsigned py_depth)
+{
+    struct ms_regs here;
+    MS_CALLER(here);
+    return stack_from(&here, MS_OUR_FRAMES, c_depth, py_depth);
 }

@@ -12,4 +12,7 @@ void forget_stacks(void);
 /* Whether any stack was ever taken. */
 bool stacks_used(void);
 
+/* ms_stack from a place that is further out, and what is left out in front of it. */
+uint32_t stack_from(const struct ms_regs *here, enum ms_leave_out out, unsigned c_depth, unsigned py_depth);
+
 #endif

@@ -74,13 +74,17 @@ static inline bool failed(const struct memory *m)
 
 static inline uintptr_t look_pointer(struct memory *m, uintptr_t at)
 {
-    const uintptr_t *p = look(m, at, sizeof *p);
+    if (!m)
+        return *(const uintptr_t *)at; /* and no look at what `at` is: this is most of a walk */
+    const uintptr_t *p = look_checked(m, at, sizeof *p);
     return p ? *p : 0;
 }
 
 static inline uint32_t look_u32(struct memory *m, uintptr_t at)
 {
-    const uint32_t *p = look(m, at, sizeof *p);
+    if (!m)
+        return *(const uint32_t *)at;
+    const uint32_t *p = look_checked(m, at, sizeof *p);
     return p ? *p : 0;
 }
 

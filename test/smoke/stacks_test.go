@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -101,6 +102,44 @@ func TestCStacks(t *testing.T) {
 		if f[10] != "" {
 			t.Errorf("Python column %q", f[10])
 		}
+	}
+}
+
+// TestLaunchStacks: the stack of a launch begins with the program's line that launches, though the record is made in a callback far below;
+// also where no hook of ours is on the way.
+func TestLaunchStacks(t *testing.T) {
+	text, err := os.ReadFile("../targets/kernels.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := strings.Split(string(text), "\n")
+	want := []string{
+		"rtKernelLaunch", "rtKernelLaunchWithFlagV2", "rtKernelLaunchWithHandleV2", "rtAicpuKernelLaunchExWithArgs",
+		"rtLaunchKernelByFuncHandle", "rtLaunchKernelByFuncHandleV2", "aclrtLaunchKernel", "aclrtLaunchKernelV2",
+		"aclrtLaunchKernelWithConfig", "aclrtLaunchKernelWithHostArgs", "real",
+	}
+	j := under(t, "--level=kernel", "--call-stack=c,python", target("kernels"), "direct").run().want(0).noComplaints()
+	launches := 0
+	for _, f := range columns(t, j) {
+		if f[2] != "KERNEL_LAUNCH" || launches == len(want) {
+			continue
+		}
+		frames := strings.Split(f[11], "\n")
+		m := cFrame.FindStringSubmatch(frames[0])
+		if m == nil || filepath.Base(m[1]) != "kernels" || filepath.Base(m[3]) != "kernels.c" {
+			t.Fatalf("launch %d begins with %q", launches, frames[0])
+		}
+		line, _ := strconv.Atoi(m[4])
+		if line < 1 || line > len(source) || !strings.Contains(source[line-1], want[launches]+"(") {
+			t.Errorf("launch %d begins with %q, want a call of %s", launches, frames[0], want[launches])
+		}
+		if !strings.Contains(f[11], "kernels(main+") {
+			t.Errorf("launch %d: no main in %q", launches, f[11])
+		}
+		launches++
+	}
+	if launches != len(want) {
+		t.Errorf("%d launches, want %d", launches, len(want))
 	}
 }
 

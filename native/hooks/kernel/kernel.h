@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ms_unwind.h"
+
 /* Before anything that makes the runtime name its kernels; called once is enough. */
 void kernel_expect(void);
 
@@ -24,6 +26,7 @@ struct kernel_launch {
     uint16_t device;
     bool watched;
     uint64_t name; /* of the first kernel that it has launched; 0: none so far */
+    struct ms_regs caller;
 };
 extern __thread struct kernel_launch kernel_launch __attribute__((tls_model("initial-exec")));
 

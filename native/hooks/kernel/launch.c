@@ -33,8 +33,10 @@ static void *real_function(void **slot, const void *hook, const char *name, cons
         type(*real) parameters = (type(*) parameters)real_function(&slot, (void *)name, #name, library); \
         if (!real)                                                                                       \
             return unresolved;                                                                           \
-        if (kernel_launch.depth++ == 0)                                                                  \
+        if (kernel_launch.depth++ == 0) {                                                                \
+            MS_CALLER(kernel_launch.caller);                                                             \
             kernel_before_launch();                                                                      \
+        }                                                                                                \
         type result = real arguments;                                                                    \
         if (--kernel_launch.depth == 0)                                                                  \
             kernel_after_launch();                                                                       \

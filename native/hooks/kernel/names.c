@@ -95,18 +95,25 @@ static uint64_t on_hash_id(const char *text, size_t length)
     return id;
 }
 
-static void put_launch(const struct task_track *t)
+/*
+ * `reporter`: who called us. The stack begins with who called the launch function; where we have no hook for that, with who
+ * called the library that reports.
+ */
+static void put_launch(const struct task_track *t, const struct ms_regs *reporter)
 {
+    const bool hooked = kernel_launch.depth > 0;
     enum ms_mode mode = ms_enter(MS_KERNEL);
     if (mode == MS_NORMAL) {
-        struct ms_kernel_launch *r = ms_reserve(MS_KERNEL_LAUNCH, MS_HOST, t->device, sizeof *r);
+        struct ms_kernel_launch *r =
+            ms_reserve_from(MS_KERNEL_LAUNCH, MS_HOST, t->device, sizeof *r, hooked ? &kernel_launch.caller : reporter,
+                            hooked ? MS_NOTHING : MS_ITS_FRAMES);
         if (r) {
             r->name = t->name;
             r->stream = t->stream;
             r->task = t->task;
             ms_publish(&r->h);
         }
-        if (kernel_launch.depth && !kernel_launch.name) {
+        if (hooked && !kernel_launch.name) {
             kernel_launch.device = t->device;
             kernel_launch.name = t->name;
         }
@@ -119,13 +126,15 @@ static void put_launch(const struct task_track *t)
 static int32_t on_compact(uint32_t aging, const void *data, uint32_t length)
 {
     (void)aging;
+    struct ms_regs reporter;
+    MS_CALLER(reporter);
     const struct compact_info *info = data;
     if (!info || length != sizeof *info || info->level != LEVEL_RUNTIME)
         return 0;
     if (info->type == TYPE_STREAM_EXPAND)
         __atomic_store_n(&expanded, info->data.bytes[0] == 1, __ATOMIC_RELAXED);
     else if (info->type == TYPE_TASK_TRACK && info->data.track.name)
-        put_launch(&info->data.track);
+        put_launch(&info->data.track, &reporter);
     return 0;
 }
 
