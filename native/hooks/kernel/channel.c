@@ -30,8 +30,10 @@ enum { MODULE_SYSTEM = 0, INFO_SYS_COUNT = 13, INFO_OSC_FREQUENCY = 25, FALLBACK
 enum { CARDS = 64, BUFFER_BYTES = 256 << 10, READS_MOST = 64 };
 enum {
     NS_PER_MS = 1000000,
-    IDLE_LEAST_MS = 1,
-    IDLE_MOST_MS = 8,
+    IDLE_LEAST_MS = 1, /* after much */
+    IDLE_SOME_MS = 4,  /* after little */
+    IDLE_MOST_MS = 8,  /* after nothing */
+    MUCH_BYTES = 16 << 10,
     CLOCK_LEAST_MS = 20,
     CLOCK_MOST_MS = 1000,
     TURN_MS = 500
@@ -150,9 +152,10 @@ static void put_records(unsigned card, struct card *c, const unsigned char *data
     c->rest_bytes = (uint8_t)bytes;
 }
 
-/* Fetches what the driver has of a card. Returns whether that was anything; `*lost`: nobody records us any more. */
-static bool read_card(unsigned card, struct card *c, unsigned char *buffer, bool *lost)
+/* Fetches what the driver has of a card. Returns how many bytes that was; `*lost`: nobody records us any more. */
+static size_t read_card(unsigned card, struct card *c, unsigned char *buffer, bool *lost)
 {
+    size_t all = 0;
     for (int i = 0; i < READS_MOST; i++) {
         memcpy(buffer, c->rest, c->rest_bytes);
         ms_suppress_begin();
@@ -162,9 +165,10 @@ static bool read_card(unsigned card, struct card *c, unsigned char *buffer, bool
         enum ms_mode mode = ms_enter(MS_KERNEL);
         if (mode == MS_SKIP) {
             *lost = true;
-            return false;
+            return all;
         }
         if (bytes > 0 && (size_t)bytes <= BUFFER_BYTES - (size_t)c->rest_bytes) {
+            all += (size_t)bytes;
             c->live |= mode == MS_NORMAL;
             put_records(card, c, buffer, (size_t)bytes + c->rest_bytes, c->live);
         } else {
@@ -181,18 +185,18 @@ static bool read_card(unsigned card, struct card *c, unsigned char *buffer, bool
             put_clock(card, c, when, count);
         ms_leave();
         if (bytes <= 0)
-            return i > 0;
+            break;
     }
-    return true;
+    return all;
 }
 
-static bool read_all(unsigned char *buffer, bool *lost)
+static size_t read_all(unsigned char *buffer, bool *lost)
 {
-    bool any = false;
+    size_t all = 0;
     for (unsigned card = 0; card < CARDS && !*lost; card++)
         if (__atomic_load_n(&cards[card].reading, __ATOMIC_ACQUIRE))
-            any |= read_card(card, &cards[card], buffer, lost);
-    return any;
+            all += read_card(card, &cards[card], buffer, lost);
+    return all;
 }
 
 /* Stops the channels; what the driver still has then is fetched, too. */
@@ -226,9 +230,10 @@ static void *read_channels(void *unused)
     prctl(PR_SET_NAME, "msmemscope");
     for (int64_t idle = IDLE_LEAST_MS; !lost && !__atomic_load_n(&reader.stop, __ATOMIC_ACQUIRE);) {
         int64_t began = now_ns();
-        bool any = read_all(buffer, &lost);
+        size_t bytes = read_all(buffer, &lost);
         ms_settled(began);
-        idle = any ? IDLE_LEAST_MS : idle * 2 < IDLE_MOST_MS ? idle * 2 : IDLE_MOST_MS;
+        const int64_t most = bytes > MUCH_BYTES ? IDLE_LEAST_MS : bytes > 0 ? IDLE_SOME_MS : IDLE_MOST_MS;
+        idle = idle * 2 < most ? idle * 2 : most;
         wait_on(&reader.stop, 0, idle * NS_PER_MS);
     }
     stop_all(buffer, lost);
