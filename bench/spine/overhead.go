@@ -13,6 +13,7 @@ func overhead() {
 	const pairs, ns = 7, 5000
 	calls := strconv.Itoa(number("BENCH_CALLS", 1000000))
 	words := []string{abs("build/targets/mixed"), calls, strconv.Itoa(ns)}
+	words = append(words, strconv.FormatFloat(loop(words)[3], 'f', 0, 64))
 	recorded := append(append(under(), "--events=alloc,free,launch", "--level=op,kernel"), words...)
 	what := [3]string{"processor time of the thread", "processor time of the process", "real time"}
 	var ratios [3][]float64
@@ -29,15 +30,15 @@ func overhead() {
 	}
 }
 
-// loop is what mixed says that it took, ns.
-func loop(words []string) (took [3]float64) {
+// loop is what mixed says that it took, ns, and how many rounds a call of that time has.
+func loop(words []string) (took [4]float64) {
 	cmd := exec.Command(words[0], words[1:]...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		fail("%v: %v\n%s", words, err, out)
 	}
 	for line := range strings.Lines(string(out)) {
-		if n, _ := fmt.Sscanf(line, "%f %f %f", &took[0], &took[1], &took[2]); n == len(took) {
+		if n, _ := fmt.Sscanf(line, "%f %f %f %f", &took[0], &took[1], &took[2], &took[3]); n == len(took) {
 			return took
 		}
 	}

@@ -1,10 +1,12 @@
 /*
  * mixed - calls of the driver, of a pool and of the runtime in a loop.
  *
- * usage: mixed COUNT NS      COUNT calls, each of which takes NS more: a block of the driver, a block of a pool that reports it as
+ * usage: mixed COUNT NS [ROUNDS]
+ *                            COUNT calls, each of which takes NS more: a block of the driver, a block of a pool that reports it as
  *                            PyTorch's does, the end of both; after ten of these a launch
  *
- * Prints the ns that the loop took: processor time of the thread, processor time of the process, real time.
+ * NS are so many rounds of a loop: measured, unless a run before has printed how many it takes, so that two runs do the same.
+ * Prints the ns that the loop took: processor time of the thread, processor time of the process, real time; then the rounds.
  */
 #define _GNU_SOURCE
 #include "target.h"
@@ -69,7 +71,7 @@ static void pool_gives(mstxDomainHandle_t domain, const void *block)
     mstxMemRegionsUnregister(domain, &batch);
 }
 
-static void loop(uint64_t count, long long ns)
+static void loop(uint64_t count, uint64_t rounds)
 {
     static char memory[4096]; /* of the pool */
     static const clockid_t clocks[] = {CLOCK_THREAD_CPUTIME_ID, CLOCK_PROCESS_CPUTIME_ID, CLOCK_MONOTONIC};
@@ -80,7 +82,6 @@ static void loop(uint64_t count, long long ns)
     check("aclrtBinaryLoadFromData", aclrtBinaryLoadFromData(kernels, sizeof kernels - 1, NULL, &binary));
     check("aclrtBinaryGetFunction", aclrtBinaryGetFunction(binary, "Nothing", &f));
     check("aclrtSetDevice", aclrtSetDevice(0));
-    uint64_t rounds = rounds_of(ns);
     for (int i = 0; i < 3; i++)
         began[i] = now(clocks[i]);
     for (uint64_t i = 0; i < count; i++) {
@@ -98,11 +99,13 @@ static void loop(uint64_t count, long long ns)
         spin(rounds);
     }
     for (int i = 0; i < 3; i++)
-        printf("%lld%c", now(clocks[i]) - began[i], i < 2 ? ' ' : '\n');
+        printf("%lld ", now(clocks[i]) - began[i]);
+    printf("%llu\n", (unsigned long long)rounds);
 }
 
 int main(int argc, char **argv)
 {
-    loop(argument(argc, argv, 1, 1000000), (long long)argument(argc, argv, 2, 5000));
+    uint64_t rounds = argument(argc, argv, 3, 0);
+    loop(argument(argc, argv, 1, 1000000), rounds ? rounds : rounds_of((long long)argument(argc, argv, 2, 5000)));
     return 0;
 }
