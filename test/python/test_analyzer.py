@@ -94,6 +94,10 @@ class Offline(Case):
         os.mkdir(os.path.join(self.directory, "d.csv"))
         with self.assertRaises(FileNotFoundError):
             check(os.path.join(self.directory, "d.csv"), "test", 0)
+        large = self.write("", "large.csv")
+        os.truncate(large, 9 << 30)  # without any blocks on the disk
+        with self.assertRaisesRegex(ValueError, "Max allowed size"):
+            check(large, "test", 0)
 
     def test_inefficient(self):
         def row(number, event, kind, ptr, block):
