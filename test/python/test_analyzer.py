@@ -96,7 +96,7 @@ class Offline(Case):
             check(os.path.join(self.directory, "d.csv"), "test", 0)
         large = self.write("", "large.csv")
         os.truncate(large, 9 << 30)  # without any blocks on the disk
-        with self.assertRaisesRegex(ValueError, "Max allowed size"):
+        with self.assertRaisesRegex(ValueError, "at most 8 GiB are accepted"):
             check(large, "test", 0)
 
     def test_inefficient(self):
