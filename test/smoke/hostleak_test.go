@@ -123,9 +123,14 @@ func TestHostLeakComplaint20Killed(t *testing.T) {
 	}
 	j.wait().want(128 + 9)
 	o := j.overviews()[1]
-	if o == nil || o.Health.How != hostreport.ClosedKilled || o.Suspected != 4 ||
-		!o.Health.Usable {
-		t.Errorf("report %+v", o)
+	if o == nil || o.Health.How != hostreport.ClosedKilled || !o.Health.Usable {
+		t.Fatalf("report %+v", o)
+	}
+	// How many of them are suspected by then depends on how busy the machine is.
+	for _, place := range []string{"forgotten_request", "callback_registry", "error_path", "growing_log"} {
+		if unfreed(t, j.out, place) == 0 {
+			t.Errorf("no blocks of %s", place)
+		}
 	}
 }
 
