@@ -15,10 +15,6 @@ type account struct {
 	Pool   event.Pool
 }
 
-func (a account) String() string {
-	return "process " + pidName(a.PID) + ", device " + deviceName(a.Device) + ", " + cells.Pool(a.Pool)
-}
-
 func poolName(a account) string { return cells.Pool(a.Pool) }
 
 // accounts numbers accounts in the order in which they are met.

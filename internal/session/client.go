@@ -369,7 +369,7 @@ func (c *client) shutRing(why string) {
 	c.shut = true
 	c.ring.Shut()
 	c.log.Logf(config.Error, "%s; the process runs on without being recorded", why)
-	c.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d: %s; it runs on without being recorded.", c.pid, why))
+	c.session.talk.process("Error", c.pid, "%s; it runs on without being recorded", why)
 }
 
 // finish writes what the end of the process implies and closes everything.
@@ -453,7 +453,7 @@ func (c *client) tellLosses() {
 	} {
 		if loss.n > 0 {
 			c.log.Logf(config.Warning, "%d %s", loss.n, loss.what)
-			c.session.talk.line(fmt.Sprintf("[msmemscope] Warn: process %d: %d %s.", c.pid, loss.n, loss.what))
+			c.session.talk.process("Warn", c.pid, "%d %s", loss.n, loss.what)
 		}
 	}
 }

@@ -1,8 +1,6 @@
 package session
 
 import (
-	"fmt"
-
 	"memscope/internal/config"
 	"memscope/internal/dump/stacks"
 	"memscope/internal/event"
@@ -21,7 +19,7 @@ func (c *client) kernel(rec wire.Record) {
 	case wire.TypeKernelNotice:
 		text := string(rec.TextBytes())
 		c.log.line(config.Warning, "target", text)
-		c.session.talk.line(fmt.Sprintf("[msmemscope] Warn: process %d: %s.", c.pid, text))
+		c.session.talk.process("Warn", c.pid, "%s", text)
 	}
 }
 

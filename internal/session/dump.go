@@ -2,7 +2,6 @@ package session
 
 import (
 	"bytes"
-	"fmt"
 	"sync/atomic"
 
 	"memscope/internal/config"
@@ -48,7 +47,7 @@ func (d *dump) open() {
 		return
 	}
 	if err := d.project.WriteConfig(cfg); err != nil {
-		d.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d: config.json: %v.", d.pid, err))
+		d.session.talk.process("Error", d.pid, "config.json: %v", err)
 	}
 	d.file = d.project.NewLog(cfg.LogLevel)
 	d.log.use(d.file)
@@ -91,7 +90,7 @@ func (d *dump) feed(program string) {
 			return
 		}
 	}
-	d.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d: %v.", d.pid, err))
+	d.session.talk.process("Error", d.pid, "%v", err)
 }
 
 // needed is where the part of the spool begins that a feed has not read.
@@ -171,7 +170,7 @@ func (d *dump) fail(err error) {
 	}
 	d.told = true
 	d.log.Logf(config.Error, "%v", err)
-	d.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d: %v; the analysis goes on.", d.pid, err))
+	d.session.talk.process("Error", d.pid, "%v; the analysis goes on", err)
 }
 
 // finish writes every row that can be written and closes the files. What feeds have to say goes to report.
@@ -185,23 +184,23 @@ func (d *dump) finish(report *bytes.Buffer) {
 		for _, f := range d.feeds {
 			text, err := f.Finish(d.end)
 			if report.WriteString(text); err != nil {
-				d.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d: %v.", d.pid, err))
+				d.session.talk.process("Error", d.pid, "%v", err)
 			}
 		}
 		if err != nil {
-			d.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d: %v.", d.pid, err))
+			d.session.talk.process("Error", d.pid, "%v", err)
 			_ = d.spool.Close()
 		} else if err := d.spool.Remove(); err != nil { // and the stacks with it
 			d.log.Logf(config.Warning, "remove the spool: %v", err)
 		}
 		if r.Stats().Homeless > 0 {
-			d.session.talk.line(fmt.Sprintf("[msmemscope] Info: process %d: no event belongs to a card that the options select, so there is no dump.", d.pid))
+			d.session.talk.process("Info", d.pid, "no event belongs to a card that the options select, so there is no dump")
 		}
 		d.spool = nil
 	}
 	_ = d.stacks.Close()
 	if d.missing > 0 {
-		d.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d: %d event(s) could not be stored and have no row.", d.pid, d.missing))
+		d.session.talk.process("Error", d.pid, "%d event(s) could not be stored and have no row", d.missing)
 	}
 	if d.closing != nil {
 		d.closing()

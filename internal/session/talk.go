@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"sync"
 
@@ -59,6 +60,11 @@ func (t *talk) take() []string {
 
 // line says a line for the user.
 func (t *talk) line(text string) { t.say(control.Message{Line: text}) }
+
+// process says a line about one process. level is Info, Warn or Error.
+func (t *talk) process(level string, pid uint64, format string, args ...any) {
+	t.line(fmt.Sprintf("[msmemscope] %s: process %d: %s.", level, pid, fmt.Sprintf(format, args...)))
+}
 
 // sayLeaks says what a process has leaked, in messages of a bounded size.
 func (t *talk) sayLeaks(p *leakcheck.Process) {

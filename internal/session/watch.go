@@ -16,11 +16,11 @@ import (
 	"memscope/internal/wire"
 )
 
-// EnvWatchBytes bounds what the tensors of one process may take on disk, bytes.
-const EnvWatchBytes = "MSMEMSCOPE_WATCH_BYTES"
+// envWatchBytes bounds what the tensors of one process may take on disk, bytes.
+const envWatchBytes = "MSMEMSCOPE_WATCH_BYTES"
 
-// DefaultWatchBytes is the bound without EnvWatchBytes.
-const DefaultWatchBytes = 16 << 30
+// defaultWatchBytes is the bound without envWatchBytes.
+const defaultWatchBytes = 16 << 30
 
 // watchDump writes what a process dumps of watched tensors (contract 4): a checksum of each, or its contents. The first error ends it, as does
 // the bound on what it may take.
@@ -62,8 +62,8 @@ type unnamed struct {
 const mostAhead = 256
 
 func newWatchDump(c *client) *watchDump {
-	w := &watchDump{session: c.session, cfg: &c.cfg, log: &c.log, pid: c.pid, ring: c.ring, kernels: c.session.kernels, room: DefaultWatchBytes}
-	if n, err := strconv.ParseInt(os.Getenv(EnvWatchBytes), 10, 64); err == nil && n >= 0 {
+	w := &watchDump{session: c.session, cfg: &c.cfg, log: &c.log, pid: c.pid, ring: c.ring, kernels: c.session.kernels, room: defaultWatchBytes}
+	if n, err := strconv.ParseInt(os.Getenv(envWatchBytes), 10, 64); err == nil && n >= 0 {
 		w.room = n
 	}
 	return w
@@ -107,7 +107,7 @@ func (w *watchDump) begin(rec wire.Record) {
 	}
 	w.dumps++
 	if err := w.open(label); err != nil {
-		w.stop(fmt.Sprintf("watched tensors cannot be written: %v", err))
+		w.failed(err)
 		return
 	}
 	w.label = label
@@ -124,7 +124,7 @@ func (w *watchDump) takes(label string) int64 {
 // take takes so much of the room; without it, that was it.
 func (w *watchDump) take(bytes int64) bool {
 	if bytes > w.room {
-		w.stop(fmt.Sprintf("the dumps of watched tensors have reached the bound on what they take on disk (%s)", EnvWatchBytes))
+		w.stop(fmt.Sprintf("the dumps of watched tensors have reached the bound on what they take on disk (%s)", envWatchBytes))
 		return false
 	}
 	w.room -= bytes
@@ -166,7 +166,7 @@ func (w *watchDump) write(b []byte) {
 		w.hash.Write(b)
 	} else if _, err := w.file.Write(b); err != nil {
 		w.drop()
-		w.stop(fmt.Sprintf("watched tensors cannot be written: %v", err))
+		w.failed(err)
 	}
 }
 
@@ -177,8 +177,7 @@ func (w *watchDump) end(rec wire.Record) {
 	if code := rec.Text().Value; code != 0 || w.left > 0 {
 		if w.log.Logf(config.Warning, "%s could not be read from the card: error %d of aclrtMemcpy", w.label, code); !w.failing {
 			w.failing = true
-			w.session.talk.line(fmt.Sprintf("[msmemscope] Warn: process %d: a watched tensor could not be read from the card: error %d of aclrtMemcpy, %s.",
-				w.pid, code, w.label))
+			w.session.talk.process("Warn", w.pid, "a watched tensor could not be read from the card: error %d of aclrtMemcpy, %s", code, w.label)
 		}
 		w.drop()
 		return
@@ -203,7 +202,7 @@ func (w *watchDump) end(rec wire.Record) {
 		err = w.sum(int32(rec.Head().Device), label, sum)
 	}
 	if err != nil {
-		w.stop(fmt.Sprintf("watched tensors cannot be written: %v", err))
+		w.failed(err)
 	}
 }
 
@@ -227,7 +226,7 @@ func (w *watchDump) named(rec wire.Record) {
 			err = w.sum(int32(k.H.Device), kernel+d.label, d.sum)
 		}
 		if err != nil {
-			w.stop(fmt.Sprintf("watched tensors cannot be written: %v", err))
+			w.failed(err)
 		}
 	}
 }
@@ -273,12 +272,17 @@ func (w *watchDump) drop() {
 	}
 }
 
+// failed ends the dumps for an error of the disk.
+func (w *watchDump) failed(err error) {
+	w.stop(fmt.Sprintf("watched tensors cannot be written: %v", err))
+}
+
 // stop ends the dumps of this process, and says so.
 func (w *watchDump) stop(why string) {
 	w.over = true
 	w.ring.EndWatch()
 	w.log.Logf(config.Error, "%s; no more are dumped", why)
-	w.session.talk.line(fmt.Sprintf("[msmemscope] Error: process %d: %s; no more are dumped.", w.pid, why))
+	w.session.talk.process("Error", w.pid, "%s; no more are dumped", why)
 }
 
 // sayIdle says why nothing was dumped, if that is so.
@@ -296,7 +300,7 @@ func (w *watchDump) sayIdle() {
 			why += "; kernels are watched with --level=kernel"
 		}
 	}
-	w.session.talk.line(fmt.Sprintf("[msmemscope] Warn: process %d: --watch has dumped nothing: %s.", w.pid, why))
+	w.session.talk.process("Warn", w.pid, "--watch has dumped nothing: %s", why)
 	w.log.Logf(config.Warning, "--watch has dumped nothing: %s", why)
 }
 
