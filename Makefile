@@ -7,7 +7,7 @@
 # make smoke-asan, smoke-tsan   the suites with the preloaded library under a sanitizer, not part of CI;  RUN=REGEXP
 # make soak     the long kill tests, not part of CI
 # make real     real programs under an open window of the host heap, not part of CI
-# make lsi      how often suspected_leak is right, on real programs; half an hour, not part of CI
+# make lsi      how often suspected_leak is right, on real programs; half an hour, not part of CI; LSI=FOLDER for others (test/lsi/README.md)
 # make torch-smoke   PyPI's torch and torch_npu on the virtual NPU, not part of CI; SCRIPTS="mlp memory" for some of its scripts
 # make bench    the figures of bench/
 # make bench-offline   those of the dump questions, beside Python and wc -l; ROWS="1000000 20000000"

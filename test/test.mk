@@ -28,19 +28,20 @@ $(OUT)/targets/atb_cxx_abi_%: test/targets/atb.cpp $(wildcard test/targets/*.h v
 		-Wl,-rpath,'$$ORIGIN/../vnpu/lib64:$$ORIGIN/../vnpu/atb/cxx_abi_$*/lib' -Wl,-rpath-link,$(OUT)/vnpu/lib64 \
 		-L$(OUT)/vnpu/lib64 -L$(OUT)/vnpu/atb/cxx_abi_$*/lib -latb -lascendcl -lascend_hal
 
-# Programs that somebody wrote who did not know how leaks are judged, under the tool: how often it is right. ARGS: of evaluate.py.
-# Not position-independent, so that addresses in reports are those of addr2line.
-lsi_without := $(if $(wildcard /usr/include/sqlite3.h),,$(OUT)/lsi/sqlite_writer)
-lsi_programs := $(filter-out $(lsi_without),$(patsubst test/lsi/%.cpp,$(OUT)/lsi/%,$(wildcard test/lsi/*.cpp)))
+# Programs that somebody wrote who did not know how leaks are judged, under the tool: how often it is right. LSI: the folder with the
+# programs (test/lsi/README.md). ARGS: of evaluate.py. Not position-independent, so that addresses in reports are those of addr2line.
+LSI ?= test/lsi
+lsi_name := $(notdir $(LSI))
+lsi_without := $(if $(wildcard /usr/include/sqlite3.h),,$(OUT)/$(lsi_name)/sqlite_writer)
+lsi_programs := $(filter-out $(lsi_without),$(patsubst $(LSI)/%.cpp,$(OUT)/$(lsi_name)/%,$(wildcard $(LSI)/*.cpp)))
 
 .PHONY: lsi
 lsi: build $(lsi_programs)
-	test/lsi/evaluate.py --out $(OUT) $(ARGS)
+	test/lsi/evaluate.py --folder $(LSI) --out $(OUT) $(ARGS)
 
-$(OUT)/lsi/sqlite_writer: LSI_LIBRARIES := -lsqlite3
-$(OUT)/lsi/%: test/lsi/%.cpp test/lsi/beats.hpp test/test.mk
+$(OUT)/$(lsi_name)/%: $(LSI)/%.cpp test/lsi/beats.hpp test/test.mk
 	@mkdir -p $(@D)
-	$(CXX) -std=c++17 -O2 -g -Wall -Wextra -Werror -no-pie -pthread -o $@ $< $(LSI_LIBRARIES)
+	$(CXX) -std=c++17 -O2 -g -Wall -Wextra -Werror -Itest/lsi -no-pie -pthread -o $@ $< $(shell sed -n 's|^// link ||p' $<)
 
 # The real torch and torch_npu on the virtual NPU, not part of CI: the wheels are half a gigabyte.  make torch-smoke SCRIPTS="mlp memory"
 .PHONY: torch-smoke

@@ -1,6 +1,7 @@
 // Writes rows into a database in transactions, reads some of them, and makes a report from time to time.
 // Leaks: a - the statement of a report that finds nothing is not finalized; b - the text of a query that is refused is not freed.
 // Lookalike: a page cache so large that it is full only late.
+// link -lsqlite3
 #include "beats.hpp"
 
 #include <sqlite3.h>
