@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-from run import HERE, environment
+from run import HERE, cann, environment
 
 WAYS = {
     "without": None,
@@ -32,7 +32,7 @@ def speed(venv, build, options):
         done = subprocess.run(
             front + script,
             cwd=directory,
-            env=environment(build, venv / "cann", venv / "operators", {"STEPS": "40"}),
+            env=environment(venv, build, cann(pathlib.Path(directory, "cann"), build), {"STEPS": "40"}),
             capture_output=True,
             text=True,
             check=True,

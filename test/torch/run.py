@@ -89,13 +89,22 @@ CASES = {  # name: script, environment, options, check of its own
 TIMEOUT_S = 1800
 
 
-def environment(build, home, operators, more):
+def cann(home, build):
+    """Makes a folder to be ASCEND_HOME_PATH; torch_npu wants these in it to be there."""
+    for part in "runtime", "compiler", "opp":
+        (home / part).mkdir(parents=True, exist_ok=True)
+    if not (home / "lib64").exists():
+        (home / "lib64").symlink_to(build / "vnpu/lib64")
+    return home
+
+
+def environment(venv, build, home, more):
     """As set_env.sh of CANN leaves it, but for the places."""
     result = {k: v for k, v in os.environ.items() if not k.startswith(("MSMEMSCOPE", "LD_", "VNPU_", "PYTORCH"))}
     result.update(
         ASCEND_HOME_PATH=str(home),
         ASCEND_OPP_PATH=str(home / "opp"),
-        LD_LIBRARY_PATH=f"{build}/vnpu/lib64:{operators}",
+        LD_LIBRARY_PATH=f"{build}/vnpu/lib64:{venv}/operators",
         PYTHONDONTWRITEBYTECODE="1",
         **more,
     )
@@ -147,7 +156,7 @@ def compare(rows, points):
     return wrong
 
 
-def run(name, venv, build, home, operators):
+def run(name, venv, build, home):
     script, more, *rest = CASES[name]
     options, check = rest or ([], None)
     with tempfile.TemporaryDirectory() as directory:
@@ -156,7 +165,7 @@ def run(name, venv, build, home, operators):
         done = subprocess.run(
             [f"{build}/bin/msmemscope", "--output-path=out", *options, *program],
             cwd=directory,
-            env=environment(build, home, operators, {**more, "TORCH_POINTS": str(points)}),
+            env=environment(venv, build, home, {**more, "TORCH_POINTS": str(points)}),
             capture_output=True,
             text=True,
             timeout=TIMEOUT_S,
@@ -182,18 +191,14 @@ def main():
     if len(sys.argv) < 3 or not set(sys.argv[3:]) <= set(CASES):
         sys.exit(f"{__doc__}\ncases: {' '.join(CASES)}")
     venv, build = (pathlib.Path(a).resolve() for a in sys.argv[1:3])
-    home = venv / "cann"
-    for part in "runtime", "compiler", "opp":
-        (home / part).mkdir(parents=True, exist_ok=True)
-    if not (home / "lib64").exists():
-        (home / "lib64").symlink_to(build / "vnpu/lib64")
     failed = 0
-    for name in sys.argv[3:] or CASES:
-        print(name, flush=True)
-        wrong = run(name, venv, build, home, venv / "operators")
-        for line in wrong:
-            print(f"  {name}: {line}")
-        failed += bool(wrong)
+    with tempfile.TemporaryDirectory() as home:
+        for name in sys.argv[3:] or CASES:
+            print(name, flush=True)
+            wrong = run(name, venv, build, cann(pathlib.Path(home), build))
+            for line in wrong:
+                print(f"  {name}: {line}")
+            failed += bool(wrong)
     count = len(sys.argv[3:] or CASES)
     print(f"{count - failed} passed, {failed} failed")
     sys.exit(failed != 0)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../common/export.h"
+#include "runtime/rt.h"
 
 VNPU_API size_t vnpu_element_size(aclDataType type)
 {
@@ -84,6 +85,18 @@ VNPU_API aclnnStatus aclDestroyTensor(const aclTensor *tensor)
 VNPU_API aclnnStatus aclDestroyScalar(const aclScalar *scalar)
 {
     free((void *)scalar);
+    return ACL_SUCCESS;
+}
+
+VNPU_API aclnnStatus aclGetViewShape(const aclTensor *tensor, int64_t **viewDims, uint64_t *viewDimsNum)
+{
+    if (!tensor || !viewDims || !viewDimsNum)
+        return ACLNN_ERR_PARAM_NULLPTR;
+    *viewDims = malloc((size_t)tensor->dims * sizeof **viewDims + 1); /* one more: a number has no dimensions */
+    if (!*viewDims)
+        return ACL_ERROR_RT_MEMORY_ALLOCATION;
+    memcpy(*viewDims, tensor->sizes, (size_t)tensor->dims * sizeof **viewDims);
+    *viewDimsNum = (uint64_t)tensor->dims;
     return ACL_SUCCESS;
 }
 

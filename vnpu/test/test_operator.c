@@ -18,6 +18,13 @@ static void tensors_are_views(void **state)
     assert_int_equal(view->strides[0], 1);
     assert_ptr_equal(view->data, &data[5]);
     const aclTensor *both[] = {plain, view};
+    int64_t *shape;
+    uint64_t dims;
+    assert_int_equal(aclGetViewShape(view, &shape, &dims), ACL_SUCCESS);
+    assert_int_equal(dims, 2);
+    assert_memory_equal(shape, sizes, sizeof sizes);
+    free(shape);
+    assert_int_equal(aclGetViewShape(NULL, &shape, &dims), ACLNN_ERR_PARAM_NULLPTR);
     aclTensorList *list = aclCreateTensorList(both, 2);
     assert_int_equal(list->size, 2);
     assert_ptr_equal(list->values[1], view);

@@ -13,7 +13,8 @@
 extern "C" {
 #endif
 
-typedef int aclnnStatus; /* an aclError */
+typedef int aclnnStatus; /* an aclError, or: */
+enum { ACLNN_ERR_PARAM_NULLPTR = 161001 };
 typedef struct aclOpExecutor aclOpExecutor;
 typedef struct aclTensor aclTensor;
 typedef struct aclScalar aclScalar;
@@ -33,6 +34,9 @@ aclFloatArray *aclCreateFloatArray(const float *value, uint64_t size);
 aclBoolArray *aclCreateBoolArray(const bool *value, uint64_t size);
 aclTensorList *aclCreateTensorList(const aclTensor *const *value, uint64_t size);
 aclScalarList *aclCreateScalarList(const aclScalar *const *value, uint64_t size);
+
+/* The sizes of the tensor, which operators change whose results are as large as the values say. The caller frees them. */
+aclnnStatus aclGetViewShape(const aclTensor *tensor, int64_t **viewDims, uint64_t *viewDimsNum);
 
 aclnnStatus aclDestroyTensor(const aclTensor *tensor);
 aclnnStatus aclDestroyScalar(const aclScalar *scalar);
