@@ -3,6 +3,10 @@
  * window and with what else this machine has, interleaved, and prints the medians of the ratios to the plain run beside it,
  * and the ratio of the least times, which a busy machine disturbs less. From the environment: WORKLOADS and TOOLS choose
  * some, by the names that are printed; BASE is another build of the library, to be compared with.
+ *
+ * Three times: processor time of the workload from after the start of the program, which is what is compared in the first
+ * place; wall time of the same, which says little while others use the machine; and the processor time of all processes with
+ * their start, which is where the helpers of a tool are.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,8 +21,8 @@
 static char folder[512];
 static const char *library, *base;
 
-enum how { PLAIN, IDLE, OPEN, BASE, HEAPTRACK, JEMALLOC, JEMALLOC_SAMPLED, LSAN, HOWS };
-static const char *const how_names[] = {"native",    "closed window", "open window",      "base",
+enum how { PLAIN, IDLE, OPEN, BASE, SAMPLED, HEAPTRACK, JEMALLOC, JEMALLOC_SAMPLED, LSAN, HOWS };
+static const char *const how_names[] = {"native",    "closed window", "open window",      "base", "1 in 1024",
                                         "heaptrack", "jemalloc",      "jemalloc sampled", "LSan"};
 
 static const struct workload {
@@ -26,13 +30,19 @@ static const struct workload {
     enum how last_wanted; /* W5 is too long for all of them */
     double live;          /* blocks in the end, where memory for each is of interest */
     int rounds_most;
+    uint32_t python_depth;
+    const char *python_malloc;
 } workloads[] = {
-    {"W1", "W1", "", HOWS, 0, 64},
-    {"W2", "W2", "", HOWS, 0, 64},
-    {"W3", NULL, "", HOWS, 0, 64},
-    {"W4", "W4", "2000000", HOWS, 2e6, 64},
-    {"W5", "W5", "2000000", BASE + 1, 2e6, 64},
-    {"W5 of 20 million", "W5", "20000000", BASE + 1, 20e6, 3},
+    {"W1", "W1", "", HOWS, 0, 64, 0, NULL},
+    {"W2", "W2", "4", HOWS, 0, 64, 0, NULL},
+    {"W2 of 2 threads", "W2", "2", BASE + 1, 0, 64, 0, NULL},
+    {"W2 of 16 threads", "W2", "16", BASE + 1, 0, 64, 0, NULL},
+    {"W3", NULL, "", HOWS, 0, 64, 20, "malloc"},
+    {"W3 native stacks", NULL, "", BASE + 1, 0, 64, 0, "malloc"},
+    {"W3 pymalloc", NULL, "", HEAPTRACK + 1, 0, 64, 20, "pymalloc"},
+    {"W4", "W4", "2000000", HOWS, 2e6, 64, 0, NULL},
+    {"W5", "W5", "2000000", BASE + 1, 2e6, 64, 0, NULL},
+    {"W5 of 20 million", "W5", "20000000", BASE + 1, 20e6, 3, 0, NULL},
 };
 enum { WORKLOADS = sizeof workloads / sizeof *workloads, ROUNDS_MOST = 64 };
 
@@ -69,15 +79,20 @@ static const char *missing(enum how how, const struct workload *w)
     return NULL;
 }
 
+static bool recorded(enum how how)
+{
+    return how == OPEN || how == BASE || how == SAMPLED;
+}
+
 static void become(enum how how, const struct workload *w, const char *session)
 {
     char program[600], *arguments[8];
     int n = 0;
     snprintf(program, sizeof program, "%s/workload%s", folder, how == LSAN ? "-lsan" : "");
     setenv("LSAN_OPTIONS", "exitcode=0:log_path=/dev/null", 1);
-    if (how == IDLE || how == OPEN || how == BASE)
+    if (how == IDLE || recorded(how))
         setenv("LD_PRELOAD", how == BASE ? base : library, 1);
-    if (how == OPEN || how == BASE)
+    if (recorded(how))
         setenv("MSMEMSCOPE_SESSION", session, 1);
     if (how == JEMALLOC || how == JEMALLOC_SAMPLED)
         setenv("LD_PRELOAD", jemalloc, 1);
@@ -94,7 +109,7 @@ static void become(enum how how, const struct workload *w, const char *session)
     if (!w->program) {
         static char script[600];
         snprintf(script, sizeof script, "%s/objects.py", folder);
-        setenv("PYTHONMALLOC", "malloc", 1);
+        setenv("PYTHONMALLOC", w->python_malloc, 1);
         arguments[n++] = "/usr/bin/python3";
         arguments[n++] = script;
     } else {
@@ -109,9 +124,10 @@ static void become(enum how how, const struct workload *w, const char *session)
 }
 
 struct result {
-    double ns;     /* what the workload prints; W3: processor time of the process */
-    double peak;   /* bytes */
-    double tables; /* bytes of the arena, with an open window */
+    double ns, wall; /* what the workload prints */
+    double all;      /* processor time of all processes, s */
+    double peak;     /* bytes */
+    double tables;   /* bytes of the arena, with an open window */
 };
 
 static struct result measure(enum how how, const struct workload *w)
@@ -123,8 +139,8 @@ static struct result measure(enum how how, const struct workload *w)
     ssize_t got;
     struct rusage usage;
     struct result r = {0};
-    if (how == OPEN || how == BASE)
-        collector_open(&c, &(struct sizes){.python_depth = 20});
+    if (recorded(how))
+        collector_open(&c, &(struct sizes){.python_depth = w->python_depth, .sample_mask = how == SAMPLED ? 1023 : 0});
     if (pipe(out) < 0)
         exit(1);
     pid_t child = fork();
@@ -132,10 +148,10 @@ static struct result measure(enum how how, const struct workload *w)
         dup2(out[1], 1);
         close(out[0]);
         close(out[1]);
-        become(how, w, how == OPEN || how == BASE ? c.session : "");
+        become(how, w, recorded(how) ? c.session : "");
     }
     close(out[1]);
-    if (how == OPEN || how == BASE)
+    if (recorded(how))
         collector_serve(&c);
     while ((got = read(out[0], text + length, sizeof text - 1 - length)) > 0)
         length += (size_t)got;
@@ -143,18 +159,19 @@ static struct result measure(enum how how, const struct workload *w)
     wait4(child, &status, 0, &usage);
     text[length] = 0;
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
-        char *end;
-        double v = strtod(line, &end);
-        if (end > line && *end == 0)
-            r.ns = v;
+        double cpu, wall;
+        int end = 0;
+        if (sscanf(line, "%lf %lf%n", &cpu, &wall, &end) == 2 && line[end] == 0) {
+            r.ns = cpu;
+            r.wall = wall;
+        }
     }
-    if (!w->program)
-        r.ns = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e9 +
-               (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e3;
+    r.all = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
     r.peak = (double)usage.ru_maxrss * 1024;
     if (status != 0)
         fprintf(stderr, "%s, %s: status %#x\n", w->name, how_names[how], (unsigned)status);
-    if (how == OPEN) {
+    if (recorded(how)) {
         r.tables = (double)c.heap->arena_next;
         collector_close(&c);
     }
@@ -176,6 +193,8 @@ static double median(double *values, int count)
 static void compare(const struct workload *w, int rounds)
 {
     static double ratio[HOWS][ROUNDS_MOST], ns[HOWS][ROUNDS_MOST], peak[HOWS][ROUNDS_MOST];
+    static double wall[HOWS][ROUNDS_MOST], all[HOWS][ROUNDS_MOST];
+    struct result plain = {0};
     const char *why[HOWS];
     double tables = 0, native = 0;
     rounds = rounds < w->rounds_most ? rounds : w->rounds_most;
@@ -186,8 +205,11 @@ static void compare(const struct workload *w, int rounds)
             if (why[how])
                 continue;
             struct result r = measure(how, w);
+            plain = how == PLAIN ? r : plain;
             ns[how][round] = r.ns;
-            ratio[how][round] = r.ns / ns[PLAIN][round];
+            ratio[how][round] = r.ns / plain.ns;
+            wall[how][round] = r.wall / plain.wall;
+            all[how][round] = r.all / plain.all;
             peak[how][round] = r.peak;
             tables = how == OPEN ? r.tables : tables;
         }
@@ -199,8 +221,9 @@ static void compare(const struct workload *w, int rounds)
             continue;
         double usual = median(ns[how], rounds), least = ns[how][0];
         native = how == PLAIN ? least : native;
-        printf("  %-18s %10.1f ns   %6.2f x native   least %10.1f ns   %6.2f x   peak %.0f MB\n", how_names[how], usual,
-               median(ratio[how], rounds), least, least / native, median(peak[how], rounds) / 1e6);
+        printf("  %-16s %8.1f ns %6.2f x native   least %8.1f ns %6.2f x   wall %6.2f x   all %6.2f x   peak %.0f MB\n",
+               how_names[how], usual, median(ratio[how], rounds), least, least / native, median(wall[how], rounds),
+               median(all[how], rounds), median(peak[how], rounds) / 1e6);
     }
     if (!why[OPEN])
         printf("  tables with an open window: %.1f MB\n", tables / 1e6);

@@ -1,9 +1,9 @@
 /*
  * workload.c - the allocation loops that the host heap's hook is measured with: `workload W1|W2|W4|W5|storm [NUMBER]`. Prints
- * processor time per pair of one malloc and one free, in ns, from after the start of the program.
+ * processor time and wall time per pair of one malloc and one free, in ns, from after the start of the program.
  *
- * W1 one thread, 64 B to 4 KiB, 20 frames deep, 256 stacks, 4096 places replaced at random. W2 the same in 4 threads; 12 of
- * 100 blocks are freed by another one. W4 every 4th block leaks, up to NUMBER of them. W5 NUMBER blocks of 48 bytes live,
+ * W1 one thread, 64 B to 4 KiB, 20 frames deep, 256 stacks, 4096 places replaced at random. W2 the same in NUMBER threads; 12
+ * of 100 blocks are freed by another one. W4 every 4th block leaks, up to NUMBER of them. W5 NUMBER blocks of 48 bytes live,
  * then random replacement.
  */
 #include <pthread.h>
@@ -48,11 +48,25 @@ static void *allocate(uint64_t r)
     return p;
 }
 
-static double now(void)
+static double now(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+/* What is measured. */
+static double began, began_wall;
+
+static void start(void)
+{
+    began_wall = now(CLOCK_MONOTONIC);
+    began = now(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+static void print(double count)
+{
+    printf("%.2f %.2f\n", (now(CLOCK_PROCESS_CPUTIME_ID) - began) / count, (now(CLOCK_MONOTONIC) - began_wall) / count);
 }
 
 static const unsigned long pairs = 1000000;
@@ -88,33 +102,48 @@ static void *replace_shared(void *seed)
     return NULL;
 }
 
-static double leak(unsigned long number)
+static int share(unsigned long number)
+{
+    pthread_t threads[64];
+    if (number > sizeof threads / sizeof *threads)
+        return 2;
+    start();
+    for (uintptr_t i = 0; i < number; i++)
+        if (pthread_create(&threads[i], NULL, replace_shared, (void *)(i + 1)) != 0)
+            return 1;
+    for (unsigned long i = 0; i < number; i++)
+        pthread_join(threads[i], NULL);
+    print((double)(pairs * number));
+    return 0;
+}
+
+static void leak(unsigned long number)
 {
     uint64_t state = 5;
-    double began = now();
+    start();
     for (unsigned long i = 0; i < number; i++)
         for (int k = 0; k < 4; k++) {
             void *p = allocate(next_random(&state));
             if (k)
                 free(p);
         }
-    return (now() - began) / (double)number / 4;
+    print((double)number * 4);
 }
 
-static double churn(unsigned long number)
+static void churn(unsigned long number)
 {
     uint64_t state = 9;
     void **blocks = malloc(number * sizeof *blocks);
     for (unsigned long i = 0; i < number; i++)
         blocks[i] = steps[0](i & 0x1ff, DEPTH, 48);
-    double began = now();
+    start();
     for (unsigned long i = 0; i < pairs; i++) {
         uint64_t r = next_random(&state);
         unsigned long place = (r >> 8) % number;
         free(blocks[place]);
         blocks[place] = steps[0](r & 0x1ff, DEPTH, 48);
     }
-    return (now() - began) / (double)pairs;
+    print((double)pairs);
 }
 
 /*
@@ -167,32 +196,23 @@ int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
     unsigned long number = argc > 2 ? strtoul(argv[2], NULL, 10) : 2000000;
-    double ns = 0;
     steps[0] = left;
     steps[1] = right;
     if (strcmp(name, "storm") == 0)
         return run_storm(number);
+    if (strcmp(name, "W2") == 0)
+        return share(number);
     if (strcmp(name, "W1") == 0) {
-        double began = now();
+        start();
         replace((void *)3);
-        ns = (now() - began) / (double)pairs;
-    } else if (strcmp(name, "W2") == 0) {
-        pthread_t threads[4];
-        double began = now();
-        for (uintptr_t i = 0; i < 4; i++)
-            if (pthread_create(&threads[i], NULL, replace_shared, (void *)(i + 1)) != 0)
-                return 1;
-        for (int i = 0; i < 4; i++)
-            pthread_join(threads[i], NULL);
-        ns = (now() - began) / (double)pairs / 4;
+        print((double)pairs);
     } else if (strcmp(name, "W4") == 0) {
-        ns = leak(number);
+        leak(number);
     } else if (strcmp(name, "W5") == 0) {
-        ns = churn(number);
+        churn(number);
     } else {
         fprintf(stderr, "workload: %s is none of W1, W2, W4, W5, storm\n", name);
         return 2;
     }
-    printf("%.2f\n", ns);
     return 0;
 }
