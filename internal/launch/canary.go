@@ -1,7 +1,10 @@
 package launch
 
 import (
+	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -18,8 +21,8 @@ type canary struct {
 
 const (
 	// canaryPause lies between the start of the target and that of the canary: short programs need none.
-	canaryPause = 20 * time.Millisecond
-	// canaryPatience is granted to a canary that has been killed to be seen dead.
+	canaryPause = 50 * time.Millisecond
+	// canaryPatience is granted to a signal of the group to reach the canary, too.
 	canaryPatience = 30 * time.Millisecond
 )
 
@@ -53,19 +56,44 @@ func keepCanary(nest chan<- *canary, pause time.Duration) {
 	}
 }
 
-// dead says whether the canary has died, waiting a moment for that, and whether signal s was the cause. A dead one is reaped.
-func (c *canary) dead(s os.Signal) (dead, ofIt bool) {
-	for end := time.Now().Add(canaryPatience); ; time.Sleep(time.Millisecond) {
+// dead says whether the canary has died or is about to, waiting that long for it, and whether signal s was the cause. A dead one is reaped.
+func (c *canary) dead(s os.Signal, patience time.Duration) (dead, ofIt bool) {
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(c.pid, &status, syscall.WNOHANG, nil)
 		switch {
 		case err == unix.EINTR:
 		case err != nil || pid == c.pid:
-			unix.Close(c.life)
-			c.release()
+			c.bury()
 			return true, err == nil && status.Signaled() && status.Signal() == s
+		case c.pending(s.(syscall.Signal)): // on a busy machine it gets no time to die
+			_ = c.signal(unix.SIGKILL) // it may be stopped
+			go func() {
+				for err := error(unix.EINTR); err == unix.EINTR; {
+					_, err = syscall.Wait4(c.pid, nil, 0, nil)
+				}
+				c.bury()
+			}()
+			return true, true
 		case time.Now().After(end):
 			return false, false
 		}
 	}
+}
+
+// pending says whether the process has been sent s and has not looked at it yet.
+func (c *canary) pending(s syscall.Signal) bool {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.pid))
+	_, mask, found := strings.Cut(string(status), "\nShdPnd:\t")
+	if !found || len(mask) < 16 {
+		return false
+	}
+	bits, err := strconv.ParseUint(mask[:16], 16, 64)
+	return err == nil && bits>>(s-1)&1 != 0
+}
+
+// bury gives back what belonged to a canary that has been reaped.
+func (c *canary) bury() {
+	unix.Close(c.life)
+	c.release()
 }

@@ -113,6 +113,7 @@ type launcher struct {
 	signals   chan os.Signal
 	canary    *canary      // nil for a moment after the start and after a signal to the group
 	nest      chan *canary // gets the next one
+	early     os.Signal    // came while there was none; nil otherwise
 	collector *collector   // nil before the first knock, and after its death
 	out       printer
 }
@@ -136,7 +137,8 @@ func (l *launcher) run() int {
 		select {
 		case s := <-l.signals:
 			l.forward(s)
-		case l.canary = <-l.nest:
+		case c := <-l.nest:
+			l.adopt(c)
 		case <-knock:
 			var err error
 			if l.collector, err = startCollector(l.exe, l.listener, l.cfg); err != nil {

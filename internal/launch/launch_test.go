@@ -125,11 +125,6 @@ func hookDir(t *testing.T) string {
 	if out, err := exec.Command("gcc", "-shared", "-o", first, source).CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}
-	for _, name := range hooks[1:] {
-		if err := os.Link(first, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
 	return dir
 }
 
@@ -232,7 +227,7 @@ func TestEnvironment(t *testing.T) {
 	mine := filepath.Join(libs, hooks[0])
 	cmd.Env = append(cmd.Env, "LD_PRELOAD="+mine, "LD_LIBRARY_PATH=/one:/two")
 	r := run(t, cmd)
-	preload := libs + "/" + strings.Join(hooks, ":"+libs+"/") + ":" + mine
+	preload := mine + ":" + mine
 	want := regexp.QuoteMeta(preload+"|/one:/two|msmemscope-") + "[0-9a-f]{24}\n"
 	if !regexp.MustCompile("^" + want + "$").MatchString(r.out) {
 		t.Errorf("got  %q\nwant %q", r.out, want)

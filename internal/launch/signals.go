@@ -74,15 +74,36 @@ func (l *launcher) forward(s os.Signal) {
 
 // groupHas says whether a signal that kills by default went to the launcher's whole process group.
 func (l *launcher) groupHas(s os.Signal) bool {
+	if l.canary == nil {
+		select {
+		case c := <-l.nest:
+			l.adopt(c)
+		default:
+		}
+	}
 	if l.canary == nil { // too early, or it cannot be started: this much the terminal tells
+		l.early = s
 		return (s == unix.SIGINT || s == unix.SIGQUIT) && inForeground()
 	}
-	dead, ofIt := l.canary.dead(s)
+	dead, ofIt := l.canary.dead(s, canaryPatience)
 	if dead {
 		l.canary = nil
 		go keepCanary(l.nest, 0)
 	}
 	return ofIt
+}
+
+// adopt takes a new canary, unless it has died of a signal that was passed on before it was known: that death says nothing any more.
+func (l *launcher) adopt(c *canary) {
+	l.canary = c
+	if l.early == nil {
+		return
+	}
+	if dead, _ := c.dead(l.early, 0); dead {
+		l.canary = nil
+		go keepCanary(l.nest, 0)
+	}
+	l.early = nil
 }
 
 // sameGroup says whether the target is still in the launcher's process group.
