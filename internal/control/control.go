@@ -32,6 +32,8 @@ const (
 	EnvRingBytes = "MSMEMSCOPE_RING_BYTES"
 	// EnvBeat sets the milliseconds between two looks at a host heap.
 	EnvBeat = "MSMEMSCOPE_HEAP_BEAT_MS"
+	// EnvWatchBytes bounds what the tensors of one process may take on disk, bytes.
+	EnvWatchBytes = "MSMEMSCOPE_WATCH_BYTES"
 )
 
 // Bounds of EnvRingBytes and EnvBeat.

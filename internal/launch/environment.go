@@ -2,6 +2,7 @@ package launch
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -57,27 +58,23 @@ func libraryDir() (string, error) {
 	return filepath.Join(filepath.Dir(exe), "..", "lib64"), nil
 }
 
-// checkRingBytes refuses a bad MSMEMSCOPE_RING_BYTES before anything has begun.
-func checkRingBytes() error {
-	value, ok := os.LookupEnv(control.EnvRingBytes)
-	if !ok {
-		return nil
-	}
-	if n, err := strconv.ParseUint(value, 10, 64); err != nil || n < control.MinRingBytes || n > control.MaxRingBytes {
-		return fmt.Errorf("%s=%s: a number of bytes from %d to %d is accepted", control.EnvRingBytes, value,
-			control.MinRingBytes, control.MaxRingBytes)
-	}
-	return nil
-}
-
-// checkBeat refuses a bad MSMEMSCOPE_HEAP_BEAT_MS.
-func checkBeat() error {
-	value, ok := os.LookupEnv(control.EnvBeat)
-	if !ok {
-		return nil
-	}
-	if n, err := strconv.Atoi(value); err != nil || n < control.LeastBeatMs || n > control.MostBeatMs {
-		return fmt.Errorf("%s=%s: a number of milliseconds from %d to %d is accepted", control.EnvBeat, value, control.LeastBeatMs, control.MostBeatMs)
+// checkNumbers refuses a bad number in an environment variable of ours before anything has begun.
+func checkNumbers() error {
+	for _, v := range []struct {
+		name, unit  string
+		least, most uint64
+	}{
+		{control.EnvRingBytes, "bytes", control.MinRingBytes, control.MaxRingBytes},
+		{control.EnvBeat, "milliseconds", control.LeastBeatMs, control.MostBeatMs},
+		{control.EnvWatchBytes, "bytes", 0, math.MaxInt64},
+	} {
+		value, ok := os.LookupEnv(v.name)
+		if !ok {
+			continue
+		}
+		if n, err := strconv.ParseUint(value, 10, 64); err != nil || n < v.least || n > v.most {
+			return fmt.Errorf("%s=%s: a number of %s from %d to %d is accepted", v.name, value, v.unit, v.least, v.most)
+		}
 	}
 	return nil
 }

@@ -57,10 +57,7 @@ func (l *launcher) start(program []string) int {
 	if err := refuseNested(); err != nil {
 		return l.fail(exitUsage, err)
 	}
-	if err := checkRingBytes(); err != nil {
-		return l.fail(exitUsage, err)
-	}
-	if err := checkBeat(); err != nil {
+	if err := checkNumbers(); err != nil {
 		return l.fail(exitUsage, err)
 	}
 	libDir, err := libraryDir()

@@ -257,6 +257,8 @@ func TestRefusals(t *testing.T) {
 		{control.EnvRingBytes + "=12", 2, control.EnvRingBytes + "=12"},
 		{control.EnvRingBytes + "=many", 2, control.EnvRingBytes + "=many"},
 		{control.EnvRingBytes + "=1048576", 0, ""},
+		{control.EnvBeat + "=9", 2, control.EnvBeat + "=9"},
+		{control.EnvWatchBytes + "=16G", 2, control.EnvWatchBytes + "=16G: a number of bytes"},
 	} {
 		cmd := command(t, "true")
 		cmd.Env = append(cmd.Env, c.env)

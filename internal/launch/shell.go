@@ -13,7 +13,7 @@ import (
 // with the shell and the last of its programs. The working directory is that of the shell.
 func ServeShell(shell int) int {
 	fail := new(launcher).fail
-	if err := checkBeat(); err != nil {
+	if err := checkNumbers(); err != nil {
 		return fail(exitUsage, err)
 	}
 	listener, name, err := listen()

@@ -12,14 +12,12 @@ import (
 	"strings"
 
 	"memscope/internal/config"
+	"memscope/internal/control"
 	"memscope/internal/output"
 	"memscope/internal/wire"
 )
 
-// envWatchBytes bounds what the tensors of one process may take on disk, bytes.
-const envWatchBytes = "MSMEMSCOPE_WATCH_BYTES"
-
-// defaultWatchBytes is the bound without envWatchBytes.
+// defaultWatchBytes is the bound without control.EnvWatchBytes.
 const defaultWatchBytes = 16 << 30
 
 // watchDump writes what a process dumps of watched tensors (contract 4): a checksum of each, or its contents. The first error ends it, as does
@@ -63,7 +61,7 @@ const mostAhead = 256
 
 func newWatchDump(c *client) *watchDump {
 	w := &watchDump{session: c.session, cfg: &c.cfg, log: &c.log, pid: c.pid, ring: c.ring, kernels: c.session.kernels, room: defaultWatchBytes}
-	if n, err := strconv.ParseInt(os.Getenv(envWatchBytes), 10, 64); err == nil && n >= 0 {
+	if n, err := strconv.ParseInt(os.Getenv(control.EnvWatchBytes), 10, 64); err == nil && n >= 0 {
 		w.room = n
 	}
 	return w
@@ -124,7 +122,7 @@ func (w *watchDump) takes(label string) int64 {
 // take takes so much of the room; without it, that was it.
 func (w *watchDump) take(bytes int64) bool {
 	if bytes > w.room {
-		w.stop(fmt.Sprintf("the dumps of watched tensors have reached the bound on what they take on disk (%s)", envWatchBytes))
+		w.stop(fmt.Sprintf("the dumps of watched tensors have reached the bound on what they take on disk (%s)", control.EnvWatchBytes))
 		return false
 	}
 	w.room -= bytes
