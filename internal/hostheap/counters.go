@@ -6,8 +6,15 @@ import "sync/atomic"
 type Counts struct {
 	Allocs, AllocBytes uint64
 	Frees, FreeBytes   uint64
-	Lifetime           uint64 // of the freed blocks, ticks, summed
+	Lifetime           uint64 // of the blocks that the stack has lost, ticks, summed
+	Resized            uint64 // of the allocations and of the frees: a realloc of the stack's own block, which lives on
 }
+
+// Births is the number of blocks that the stack got.
+func (c Counts) Births() uint64 { return c.Allocs - min(c.Resized, c.Allocs) }
+
+// Deaths is the number of blocks that the stack has lost.
+func (c Counts) Deaths() uint64 { return c.Frees - min(c.Resized, c.Frees) }
 
 // LiveBlocks is the number of blocks that are not freed.
 func (c Counts) LiveBlocks() uint64 { return c.Allocs - min(c.Frees, c.Allocs) }
@@ -18,7 +25,7 @@ func (c Counts) LiveBytes() uint64 { return c.AllocBytes - min(c.FreeBytes, c.Al
 // Sub takes away what was before the window.
 func (c Counts) Sub(base Counts) Counts {
 	return Counts{c.Allocs - base.Allocs, c.AllocBytes - base.AllocBytes, c.Frees - base.Frees, c.FreeBytes - base.FreeBytes,
-		c.Lifetime - base.Lifetime}
+		c.Lifetime - base.Lifetime, c.Resized - base.Resized}
 }
 
 // Add adds what another stack has.
@@ -28,6 +35,7 @@ func (c *Counts) Add(o Counts) {
 	c.Frees += o.Frees
 	c.FreeBytes += o.FreeBytes
 	c.Lifetime += o.Lifetime
+	c.Resized += o.Resized
 }
 
 // Counters fills into with the counts of every stack, by its id, and returns it, grown where needed. Frees are read before
@@ -41,6 +49,7 @@ func (t *Tables) Counters(into []Counts) []Counts {
 	into = into[:n]
 	clear(into)
 	t.eachCount(n, func(sum *Counts, c *Count) {
+		sum.Resized += atomic.LoadUint64(&c.Resized)
 		sum.Frees += atomic.LoadUint64(&c.Free_count)
 		sum.FreeBytes += atomic.LoadUint64(&c.Free_bytes)
 		sum.Lifetime += atomic.LoadUint64(&c.Lifetime)

@@ -161,6 +161,7 @@ type (
 		Free_count  uint64
 		Free_bytes  uint64
 		Lifetime    uint64
+		Resized     uint64
 	}
 	Region struct {
 		Lock      uint32

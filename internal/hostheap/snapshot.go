@@ -133,6 +133,8 @@ func (r *Recorder) degraded(se *series, id uint32, length time.Duration) (Degrad
 	switch {
 	case se.beats*2 < expected && expected >= 2:
 		return NoWarmupThread, se.beats
+	case t == nil && known(se, id):
+		return Judged, se.flat(id)
 	case t != nil && len(t.points)*t.step < lsi.LeastBeats, t == nil && se.beats < lsi.LeastBeats:
 		n := 0
 		if t != nil {
@@ -147,35 +149,46 @@ func (r *Recorder) degraded(se *series, id uint32, length time.Duration) (Degrad
 	return Judged, len(t.points) * t.step
 }
 
+// known says that a stack needs no series to be judged by: for half of its time or more it has not changed.
+func known(se *series, id uint32) bool {
+	flat := se.flat(id)
+	return flat >= lsi.LeastBeats && 2*flat >= se.beats-int(se.past[id].first-1)
+}
+
 // history is what the index wants to know of a stack, but for the survivors.
 func history(se *series, id uint32, c Counts, length, beat time.Duration) lsi.Stack {
 	beats := float64(length) / float64(beat)
 	first := 0.0
-	if int(id) < len(se.first) && se.first[id] > 0 {
-		first = float64(se.first[id] - 1)
-	} else if int(id) >= len(se.first) || se.first[id] == 0 {
+	if int(id) < len(se.past) && se.past[id].first > 0 {
+		first = float64(se.past[id].first - 1)
+	} else {
 		first = float64(se.beats) // since the last beat
 	}
 	st := lsi.Stack{
-		Span: max(beats-first, 0.1), Step: 1, AllocCount: float64(c.Allocs), LiveCount: float64(c.LiveBlocks()), LiveBytes: float64(c.LiveBytes()),
+		Span: max(beats-first, 0.1), Step: 1, AllocCount: float64(c.Births()), LiveCount: float64(c.LiveBlocks()), LiveBytes: float64(c.LiveBytes()),
 		BeatsPerDay: float64(24*time.Hour) / float64(beat),
 	}
-	if c.Frees > 0 {
-		st.MeanLifetime = float64(c.Lifetime) / ticksPerBeat / float64(c.Frees)
+	if deaths := c.Deaths(); deaths > 0 {
+		st.MeanLifetime = float64(c.Lifetime) / ticksPerBeat / float64(deaths)
 	}
 	t := se.tracks[id]
+	if t == nil && known(se, id) {
+		for range se.flat(id) {
+			st.Live = append(st.Live, float64(se.past[id].live))
+		}
+	}
 	if t == nil || len(t.points)*t.step < lsi.LeastBeats || len(t.points) < 2 {
 		return st
 	}
 	st.Step = float64(t.step)
 	begin := uint64(0)
 	if t.start > int(first)+1 { // what was before the series is not of its first step
-		begin = t.points[0].allocs
+		begin = t.points[0].births
 	}
 	for _, p := range t.points {
 		st.Live = append(st.Live, float64(p.live))
-		st.Allocs = append(st.Allocs, float64(p.allocs-min(begin, p.allocs)))
-		begin = p.allocs
+		st.Allocs = append(st.Allocs, float64(p.births-min(begin, p.births)))
+		begin = p.births
 	}
 	return st
 }

@@ -48,7 +48,7 @@ func TestBooks(t *testing.T) {
 			if rnd.IntN(100) == 0 {
 				w.size = 2<<20 + rnd.Uint64N(1<<30)
 			}
-			if r := p.Region(addr + 1<<16); w.size > 1<<20 && r.Window != 0 || p.Region(addr).Large != 0 {
+			if r := p.Region(addr + 1<<16); w.size > 1<<20 && (r.Window != 0 || r.Large != 0) || p.Region(addr).Large != 0 {
 				continue // the regions that a large block covers have no others
 			}
 			p.Malloc(uint32(rnd.IntN(3)), addr, w.size, w.stack)
@@ -63,6 +63,24 @@ func TestBooks(t *testing.T) {
 			addrs[at] = addrs[len(addrs)-1]
 			addrs = addrs[:len(addrs)-1]
 			w := live[addr]
+			if size := 1 + rnd.Uint64N(4096); w.size <= 4096 && rnd.IntN(3) == 0 { // a realloc, at the same stack or another one
+				stack := stacks[rnd.IntN(len(stacks))]
+				p.Resize(uint32(rnd.IntN(3)), addr, size, stack)
+				old, fresh := counts[w.stack], hostheap.Counts{Allocs: 1, AllocBytes: size}
+				old.Add(hostheap.Counts{Frees: 1, FreeBytes: w.size})
+				if stack == w.stack {
+					fresh.Resized = 1
+				} else {
+					old.Lifetime += uint64(uint32(i/4) - w.tick)
+				}
+				counts[w.stack] = old
+				c := counts[stack]
+				c.Add(fresh)
+				counts[stack] = c
+				live[addr] = want{size, stack, w.tick}
+				addrs = append(addrs, addr)
+				continue
+			}
 			p.Free(uint32(rnd.IntN(3)), addr, 0)
 			delete(live, addr)
 			c := counts[w.stack]

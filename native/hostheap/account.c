@@ -41,7 +41,8 @@ static inline bool stopped(uint32_t window)
     return UNLIKELY(__atomic_load_n(&tables.stopped, __ATOMIC_RELAXED) == window);
 }
 
-static void count_free(const struct block *block)
+/* `heir`: the stack that has the block after a realloc; 0: nobody. */
+static void count_free(const struct block *block, uint32_t heir)
 {
     struct ms_heap_count *c = counters_of(block->stack);
     if (UNLIKELY(!c))
@@ -49,33 +50,35 @@ static void count_free(const struct block *block)
     uint32_t now = __atomic_load_n(&tables.heap->tick, __ATOMIC_RELAXED);
     add(&c->free_count, 1);
     add(&c->free_bytes, block->size);
-    if (now > block->tick)
+    if (heir == block->stack)
+        add(&c->resized, 1);
+    else if (now > block->tick)
         add(&c->lifetime, now - block->tick);
 }
 
-/* One block goes into the ledger and the counters, or accounting stops. */
-static void track(uint32_t window, const void *address, const struct block *block)
+/* One block goes into the ledger and the counters, or accounting stops and it is false. */
+static bool track(uint32_t window, const void *address, const struct block *block)
 {
     struct block old;
     if (UNLIKELY(((uintptr_t)address & 7) != 0 || (uintptr_t)address >> 48)) {
         add_size(&self.slot->untracked, block->size);
-        return;
+        return false;
     }
     struct ms_heap_count *counts = counters_of(block->stack);
     if (UNLIKELY(!counts)) {
         stop_accounting(window);
         add_size(&self.slot->untracked, block->size);
-        return;
+        return false;
     }
     switch (ledger_insert(window, (uintptr_t)address, block, &old)) {
     case FULL:
         stop_accounting(window);
         add_size(&self.slot->untracked, block->size);
-        return;
+        return false;
     case REPLACED:
         if (old.stack != MS_HEAP_STACK_UNTRACKED) {
             add_size(&self.slot->unseen, old.size);
-            count_free(&old);
+            count_free(&old, 0);
             count_live(old.stack, -1);
         }
         break;
@@ -87,6 +90,7 @@ static void track(uint32_t window, const void *address, const struct block *bloc
         add(&counts->alloc_bytes, block->size);
         count_live(block->stack, 1);
     }
+    return true;
 }
 
 /* Whether sampling takes this allocation. By a hash of the thread's own count, so that no period of the program fits. */
@@ -112,44 +116,45 @@ static uint32_t attribute(uint32_t window, const struct ms_regs *caller)
     return 0;
 }
 
-static void account(const void *address, size_t size, const struct ms_regs *caller)
+/* Of a new block, or of one that a realloc has made of `old`. The stack that has it; 0: none. */
+static uint32_t account(const void *address, size_t size, const struct ms_regs *caller, const struct block *old)
 {
     struct ms_heap *heap = tables.heap;
     uint32_t window = __atomic_load_n(&heap->window, __ATOMIC_RELAXED);
     if (!window)
-        return;
+        return 0;
     if (stopped(window)) {
         add_size(&self.slot->untracked, size);
-        return;
+        return 0;
     }
-    struct block block = {.size = size, .tick = __atomic_load_n(&heap->tick, __ATOMIC_RELAXED)};
+    struct block block = {.size = size, .tick = old ? old->tick : __atomic_load_n(&heap->tick, __ATOMIC_RELAXED)};
     if (UNLIKELY(size < __atomic_load_n(&heap->threshold, __ATOMIC_RELAXED))) {
         add_size(&self.slot->below, size);
         /* At its free this block would pass for one from before the window that is large enough. */
         if (real.usable_size((void *)address) < heap->threshold)
-            return;
+            return 0;
         block.stack = MS_HEAP_STACK_UNTRACKED;
     } else {
         uint32_t mask = __atomic_load_n(&heap->sample_mask, __ATOMIC_RELAXED);
         if (UNLIKELY(mask) && !sampled(mask)) {
             add_size(&self.slot->unsampled, size);
-            return;
+            return 0;
         }
         ledger_prefetch((uintptr_t)address); /* comes while we walk the stack */
         block.stack = attribute(window, caller);
         if (UNLIKELY(!block.stack)) {
             add_size(&self.slot->untracked, size);
-            return;
+            return 0;
         }
     }
-    track(window, address, &block);
+    return track(window, address, &block) ? block.stack : 0;
 }
 
 void note_alloc(const void *block, size_t size, const struct ms_regs *caller)
 {
     if (!block || !enter())
         return;
-    account(block, size, caller);
+    account(block, size, caller, NULL);
     self.last = block;
     leave();
 }
@@ -194,7 +199,7 @@ void note_free(void *address)
     if (window && !stopped(window)) {
         if (LIKELY(take(address, window, &block))) {
             if (LIKELY(block.stack != MS_HEAP_STACK_UNTRACKED))
-                count_free(&block);
+                count_free(&block, 0);
         } else {
             count_unknown(real.usable_size(address));
         }
@@ -226,16 +231,16 @@ static bool still_in(uint32_t window)
 
 void resized(const struct taken *taken, const void *fresh, size_t size, const struct ms_regs *caller)
 {
-    if (still_in(taken->window)) {
-        if (!taken->found)
-            count_unknown(taken->usable);
-        else if (taken->block.stack != MS_HEAP_STACK_UNTRACKED)
-            count_free(&taken->block);
-    }
+    bool ours = still_in(taken->window);
+    uint32_t heir = 0;
     if (fresh) {
-        account(fresh, size, caller);
+        heir = account(fresh, size, caller, ours && taken->found ? &taken->block : NULL);
         self.last = fresh;
     }
+    if (ours && !taken->found)
+        count_unknown(taken->usable);
+    else if (ours && taken->block.stack != MS_HEAP_STACK_UNTRACKED)
+        count_free(&taken->block, heir);
     leave();
 }
 

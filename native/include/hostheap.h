@@ -167,13 +167,18 @@ struct ms_heap_slot {
 
 enum { MS_HEAP_COUNTERS = 64 };
 
-/* Of one stack in one thread; a stack's numbers are the sum over all slots. Read frees before allocations. */
+/*
+ * Of one stack in one thread; a stack's numbers are the sum over all slots. Read `resized`, then frees, then allocations.
+ * A realloc is a free of the old block's stack and an allocation of its own, but the block lives on: it keeps the tick of
+ * its birth, and where both stacks are the same one, `resized` says how many of both are neither birth nor death.
+ */
 struct ms_heap_count {
     uint64_t alloc_count;
     uint64_t alloc_bytes;
     uint64_t free_count;
     uint64_t free_bytes;
-    uint64_t lifetime; /* ticks that the freed blocks lived, summed */
+    uint64_t lifetime; /* ticks that the blocks lived which the stack has lost, summed */
+    uint64_t resized;
 };
 
 /* ------------------------------------------------------------------ the ledger of live blocks
@@ -185,7 +190,7 @@ struct ms_heap_count {
  *     granule:13 | stack:19 | size:21 | age:11
  *
  * granule: address bits 3-15; size in bytes, or MS_HEAP_SIZE_LARGE: then `large` of the *next* region has it (the block
- * covers that region, so nothing else begins there); allocated at tick age << scale, rounded down.
+ * covers that region, so nothing else begins there); allocated at tick age << scale, rounded down; a realloc keeps that.
  *
  * Reading beside a running target: load lock; copy table, scale, used and the entries; load lock again. It was
  * even and has not changed: the copy is good. Else try again, and count the region as degraded after some tries. After a

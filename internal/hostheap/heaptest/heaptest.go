@@ -184,6 +184,20 @@ func (p *Process) Malloc(slot uint32, addr, size uint64, stack uint32) {
 	r.Lock += 2
 }
 
+// Resize does what the hook does for a realloc that does not move the block.
+func (p *Process) Resize(slot uint32, addr, size uint64, stack uint32) {
+	old, now := p.live[addr], p.h.Tick
+	p.Free(slot, addr, 0)
+	p.h.Tick = old.tick
+	p.Malloc(slot, addr, size, stack)
+	p.h.Tick = now
+	if old.stack == stack {
+		c := p.count(slot, stack)
+		c.Resized++
+		c.Lifetime -= uint64(now - old.tick)
+	}
+}
+
 // Free frees a block that Malloc has made in this window; another address counts as one from before it, of `usable` bytes.
 func (p *Process) Free(slot uint32, addr, usable uint64) {
 	if p.h.Window == 0 {

@@ -187,6 +187,7 @@ struct ms_heap_count read_counts(const struct collector *c, uint32_t stack)
         sum.free_count += n->free_count;
         sum.free_bytes += n->free_bytes;
         sum.lifetime += n->lifetime;
+        sum.resized += n->resized;
     }
     return sum;
 }

@@ -391,6 +391,21 @@ static void windows(void)
     free(third);
 }
 
+/* ---- a block that moves to the stack of a realloc and is then resized by it, once in vain */
+
+static void growth(void)
+{
+    wait_for(1);
+    void *p = malloc(100);
+    wait_for(2);
+    for (size_t size = 200; size <= 1000; size += 200) {
+        void *fresh = realloc(p, size == 600 ? too_much : size);
+        p = fresh ? fresh : p;
+    }
+    alive(p, 1000);
+    wait_for(3);
+}
+
 /* ---- different stacks: the bits of `way` choose the callers */
 
 static void *branch(unsigned way, int depth);
@@ -459,9 +474,9 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(void);
     } scenarios[] = {
-        {"entries", entries}, {"storm", storm},     {"forever", forever}, {"forks", forks},
-        {"loads", loads},     {"signals", signals}, {"threads", threads}, {"many", many},
-        {"windows", windows}, {"stacks", stacks},   {"exits", exits},     {"operators", operators},
+        {"entries", entries}, {"storm", storm},     {"forever", forever},     {"forks", forks},     {"loads", loads},
+        {"signals", signals}, {"threads", threads}, {"many", many},           {"windows", windows}, {"growth", growth},
+        {"stacks", stacks},   {"exits", exits},     {"operators", operators},
     };
     const char *fd = getenv("ACCOUNT_FD");
     MUST(argc > 1 && fd);
