@@ -247,7 +247,7 @@ static const ms_frame *walk(struct tables *t, const struct ms_regs *here, unsign
     }
     *trail = mine;
     *count = ms_unwind_along(&mine->walks, here, max, &cut);
-    return mine->walks.walks[mine->walks.latest].frames;
+    return mine->walks.frames + mine->walks.top;
 }
 
 static void give_back(struct trail *trail)

@@ -75,12 +75,15 @@ static void end_of_thread(void *round)
     self.depth--;
 }
 
-/* It stays with the slot; that of another thread is as good as none, and does no harm. */
+/* It stays with the slot. That of another thread is of no use, and may be half written. */
 static struct ms_trail *trail_of(struct ms_heap_slot *slot)
 {
     if (!slot->trail)
         slot->trail = arena_alloc(sizeof(struct ms_trail));
-    return slot->trail ? at_unit(slot->trail) : NULL;
+    struct ms_trail *trail = slot->trail ? at_unit(slot->trail) : NULL;
+    if (trail)
+        trail->generation = 0;
+    return trail;
 }
 
 static __attribute__((noinline)) void claim_slot(void)

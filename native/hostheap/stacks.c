@@ -20,28 +20,27 @@ struct walked {
 };
 
 /*
- * A sum of products, one odd factor per place: the products do not wait for each other. Finished by a mixer, so that equal
- * low halves of frames do not make equal low halves of hashes.
+ * To the native frames' hash comes a sum of products, one odd factor per Python frame: the products do not wait for each
+ * other. Finished by a mixer, so that equal low halves of frames do not make equal low halves of hashes.
  */
-static uint64_t factors[2 * MS_HEAP_DEPTH_MAX];
+static uint64_t factors[MS_HEAP_DEPTH_MAX];
 
 void prepare_hash(void)
 {
-    for (unsigned i = 0; i < 2 * MS_HEAP_DEPTH_MAX; i++) {
+    for (unsigned i = 0; i < MS_HEAP_DEPTH_MAX; i++) {
         uint64_t x = (i + 1) * 0x9e3779b97f4a7c15ULL;
         factors[i] = (x ^ x >> 29) * 0xbf58476d1ce4e5b9ULL | 1;
     }
 }
 
-static uint64_t hash_of(const struct walked *w)
+static uint64_t finish_hash(uint64_t native, const struct walked *w)
 {
-    uint64_t h = w->natives + w->pythons * 0x100000001b3ULL;
-    for (unsigned i = 0; i < w->natives; i++)
-        h += w->native[i] * factors[i];
+    uint64_t h = native ^ native >> 29;
+    h += w->natives + w->pythons * 0x100000001b3ULL;
     for (unsigned i = 0; i < w->pythons; i++) {
         uint64_t f = (uintptr_t)w->python[i].code ^ (uint64_t)w->python[i].offset << 32 ^
                      w->python[i].identity * 0x100000001b3ULL;
-        h += (f ^ f >> 23) * factors[MS_HEAP_DEPTH_MAX + i];
+        h += (f ^ f >> 23) * factors[i];
     }
     h = (h ^ h >> 32) * 0xd6e8feb86659fd93ULL;
     h = (h ^ h >> 32) * 0xd6e8feb86659fd93ULL;
@@ -132,19 +131,22 @@ uint32_t stack_of(const struct ms_regs *caller)
 {
     struct walked w;
     ms_frame frames[MS_HEAP_DEPTH_MAX];
+    uint64_t hash;
     if (LIKELY(self.trail)) {
         w.natives = ms_unwind_along(self.trail, caller, tables.native_depth, &w.cut);
-        w.native = self.trail->walks[self.trail->latest].frames;
+        w.native = self.trail->frames + self.trail->top;
+        hash = ms_trail_hash(self.trail, w.natives);
     } else {
         w.natives = ms_unwind(caller, frames, tables.native_depth, &w.cut);
         w.native = frames;
+        hash = ms_frames_hash(frames, w.natives);
     }
     w.pythons = 0;
     if (tables.python_depth) {
         int pythons = ms_py_walk(w.python, (int)tables.python_depth);
         w.pythons = pythons > 0 ? (unsigned)pythons : 0;
     }
-    return look_up(hash_of(&w), &w);
+    return look_up(finish_hash(hash, &w), &w);
 }
 
 static uint64_t counter_bytes; /* given to single threads */

@@ -42,8 +42,10 @@ static void expect_same_along(const struct ms_regs *here)
     bool cut;
     unsigned count = ms_unwind_along(&trail, here, MOST, &cut);
     CHECK_EQ(count, got.count < MS_TRAIL_MOST ? got.count : MS_TRAIL_MOST);
-    CHECK(memcmp(trail.walks[trail.latest].frames, got.frames, count * sizeof(ms_frame)) == 0);
+    CHECK(memcmp(trail.frames + trail.top, got.frames, count * sizeof(ms_frame)) == 0);
     CHECK(cut == got.cut || count == MS_TRAIL_MOST);
+    CHECK(ms_trail_hash(&trail, count) == ms_frames_hash(got.frames, count));
+    CHECK(ms_trail_hash(&trail, count / 2) == ms_frames_hash(got.frames, count / 2));
 }
 
 /* What a hook does; and the oracle beside it. */
@@ -127,6 +129,38 @@ CASE(unwind_limit)
     CHECK_EQ(limited(3, some, &cut), 3);
     CHECK(!cut && some[3] == 0 && some[1] == all[1] && some[2] == all[2]);
     CHECK_EQ(limited(0, some, &cut), 0);
+}
+
+/* Stacks of all depths and shapes one after the other, and limits that change: what is in the trail is of any of them. */
+static __attribute__((noinline)) void wander(unsigned depth, unsigned long ways)
+{
+    static __thread struct ms_trail trail;
+    char block[16 + (ways & 3) * 40];
+    __asm__ volatile("" : : "r"(block) : "memory");
+    if (depth > 0) {
+        if (ways & 4)
+            wander(depth - 1, ways >> 3);
+        else
+            wander(depth - 1, ways >> 2);
+        __asm__ volatile("" : : "r"(block) : "memory"); /* no tail call */
+        return;
+    }
+    struct ms_regs here;
+    ms_frame frames[MOST];
+    bool cut, cut_along;
+    MS_CALLER(here);
+    unsigned max = (unsigned)random() % MS_TRAIL_MOST + 1, count = ms_unwind(&here, frames, max, &cut);
+    CHECK_EQ(ms_unwind_along(&trail, &here, max, &cut_along), count);
+    CHECK(memcmp(trail.frames + trail.top, frames, count * sizeof *frames) == 0);
+    CHECK(cut == cut_along || count == max);
+    CHECK(ms_trail_hash(&trail, count) == ms_frames_hash(frames, count));
+}
+
+CASE(unwind_along)
+{
+    srandom(3);
+    for (int i = 0; i < 30000; i++)
+        wander((unsigned)random() % (i % 7 == 0 ? 150 : 20), (unsigned long)random() & ~(unsigned long)random());
 }
 
 static int by_callback(const void *a, const void *b)
@@ -356,9 +390,9 @@ int test_unwind(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unwind_plain),         cmocka_unit_test(unwind_limit),
-        cmocka_unit_test(unwind_through_libc),  cmocka_unit_test(unwind_signal),
-        cmocka_unit_test(unwind_signal_stack),  cmocka_unit_test(unwind_thread),
-        cmocka_unit_test(unwind_coroutine),
+        cmocka_unit_test(unwind_along),         cmocka_unit_test(unwind_through_libc),
+        cmocka_unit_test(unwind_signal),        cmocka_unit_test(unwind_signal_stack),
+        cmocka_unit_test(unwind_thread),        cmocka_unit_test(unwind_coroutine),
 #if defined(__x86_64__)
         cmocka_unit_test(unwind_generated),     cmocka_unit_test(unwind_garbage),
 #endif

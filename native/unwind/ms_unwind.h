@@ -60,23 +60,41 @@ struct ms_regs {
 unsigned ms_unwind(const struct ms_regs *from, ms_frame *frames, unsigned max, bool *cut);
 
 /*
- * The same for a thread that walks often: most of two stacks in a row is equal, and its rules are found beside each other in
- * what the last walk came by. Only rules are taken from there; each walk reads the stack itself. Starts as zeros; for one
- * thread at a time. The frames, at most MS_TRAIL_MOST, are in frames[latest] until the next walk.
+ * The same for a thread that walks often: of two stacks in a row most frames are the same, and only the others are walked,
+ * see trail.c. Starts as zeros; for one thread at a time. The frames, at most MS_TRAIL_MOST, are from frames[top] on until the
+ * next walk.
  */
-enum { MS_TRAIL_MOST = 64 };
+enum { MS_TRAIL_MOST = 64, MS_TRAIL_ROOM = 96 };
 
 struct ms_trail {
     uint32_t generation; /* of the rules; 0: no walk yet */
-    uint32_t latest;     /* of the two walks */
-    struct ms_walk {
-        ms_frame frames[MS_TRAIL_MOST];
-        uint64_t rules[MS_TRAIL_MOST];
-        uintptr_t sps[MS_TRAIL_MOST + 1]; /* UINTPTR_MAX: behind the last one */
-    } walks[2];
+    uint32_t top;        /* the innermost entry */
+    uint32_t ending;     /* what is behind the outermost one */
+    uint32_t power_of;   /* for ms_trail_hash: of which number `power` is */
+    uint64_t power;
+    ms_frame frames[MS_TRAIL_ROOM];
+    uint64_t rules[MS_TRAIL_ROOM];
+    uintptr_t sps[MS_TRAIL_ROOM + 1];
+    uintptr_t slots[MS_TRAIL_ROOM + 1]; /* where the frame's address was read; 0: it has to be read again */
+    uintptr_t fp_slots[MS_TRAIL_ROOM];  /* where this step read a frame pointer that counts; 0: it did not */
+    uintptr_t fps[MS_TRAIL_ROOM + 1];   /* frame pointer that the steps from here on need; 0: any will do */
+    uint64_t hashes[MS_TRAIL_ROOM + 1]; /* of this frame and all behind it */
 };
 
 unsigned ms_unwind_along(struct ms_trail *trail, const struct ms_regs *from, unsigned max, bool *cut);
+
+/* Hash of the first frames of the last walk: that of ms_frames_hash, for less. Its low bits are no better than those of frames. */
+uint64_t ms_trail_hash(struct ms_trail *trail, unsigned count);
+
+#define MS_HASH_FACTOR 0x9e3779b97f4a7c15ULL
+
+static inline uint64_t ms_frames_hash(const ms_frame *frames, unsigned count)
+{
+    uint64_t hash = 0;
+    while (count-- > 0)
+        hash = hash * MS_HASH_FACTOR + frames[count];
+    return hash;
+}
 
 /* A library, or the program itself, that a frame's number means. */
 struct ms_module {
