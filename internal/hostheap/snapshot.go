@@ -165,7 +165,7 @@ func history(se *series, id uint32, c Counts, length, beat time.Duration) lsi.St
 		first = float64(se.beats) // since the last beat
 	}
 	st := lsi.Stack{
-		Span: max(beats-first, 0.1), Step: 1, AllocCount: float64(c.Births()), LiveCount: float64(c.LiveBlocks()), LiveBytes: float64(c.LiveBytes()),
+		Span: max(beats-first, 0.1), Step: 1, AllocCount: float64(c.Births()), ResizeCount: float64(c.Resized), LiveCount: float64(c.LiveBlocks()), LiveBytes: float64(c.LiveBytes()),
 		BeatsPerDay: float64(24*time.Hour) / float64(beat),
 	}
 	if deaths := c.Deaths(); deaths > 0 {

@@ -12,7 +12,7 @@ type site struct {
 	blocks       []simBlock // in the order of their birth
 	live, allocs []float64
 
-	total, freed, lifetimes, bytes float64
+	total, freed, resized, lifetimes, bytes float64
 }
 
 type simBlock struct {
@@ -61,6 +61,13 @@ func (s *site) freeIf(condition func(b simBlock) bool) {
 	s.blocks = kept
 }
 
+// resize is a realloc: a block becomes larger, and is as old as it was.
+func (s *site) resize(i int, size float64) {
+	s.resized++
+	s.bytes += size - s.blocks[i].size
+	s.blocks[i].size = size
+}
+
 func (s *site) freeRandom(n int) {
 	for ; n > 0 && len(s.blocks) > 0; n-- {
 		i := s.IntN(len(s.blocks))
@@ -101,7 +108,7 @@ func simulate(beats int, seed uint64, step func(s *site)) *Stack {
 	}
 	span := float64(beats - first)
 	stack := &Stack{
-		Span: span, Live: s.live[first:], Allocs: s.allocs[first:], Step: 1, AllocCount: s.total, LiveCount: float64(len(s.blocks)),
+		Span: span, Live: s.live[first:], Allocs: s.allocs[first:], Step: 1, AllocCount: s.total, ResizeCount: s.resized, LiveCount: float64(len(s.blocks)),
 		LiveBytes: s.bytes, Survivors: make([]float64, Bins), BeatsPerDay: 86400,
 	}
 	if s.freed > 0 {
@@ -123,6 +130,9 @@ type generator struct {
 func always(step func(s *site)) func(*rand.Rand, int) func(*site) {
 	return func(*rand.Rand, int) func(*site) { return step }
 }
+
+// firstGenerators are those that the index was made with; the others came when realloc and small leaks were looked at.
+const firstGenerators = 29
 
 var generators = []generator{
 	{"linear", true, always(func(s *site) { s.alloc(s.poisson(5), 1000) })},
@@ -269,6 +279,73 @@ var generators = []generator{
 			s.freeOldest(len(s.blocks)-want, 0)
 		}
 	}},
+
+	{"buffer that grows by pages", true, always(func(s *site) {
+		if s.now == 0 {
+			s.alloc(1, 4096)
+		}
+		if s.Float64() < 0.4 {
+			s.resize(0, s.blocks[0].size+4096)
+		}
+	})},
+	{"buffers that grow by pages, full late", false, func(r *rand.Rand, beats int) func(s *site) {
+		full := int(float64(beats) * (0.5 + 0.3*r.Float64()))
+		return func(s *site) {
+			if s.now == 0 {
+				s.alloc(3, 4096)
+			}
+			if i := s.IntN(3); s.now < full && s.Float64() < 0.6 {
+				s.resize(i, s.blocks[i].size+4096)
+			}
+		}
+	}},
+	{"buffers that stay behind after they have grown", true, always(func(s *site) {
+		s.freeIf(func(b simBlock) bool { return !b.isKept() && s.Float64() < 0.1 })
+		for i, b := range s.blocks {
+			if s.now-b.born < 10 && s.Float64() < 0.2 {
+				s.resize(i, 2*b.size-math.Mod(b.size, 1)) // a kept one stays one
+			}
+		}
+		s.alloc(s.poisson(2), 200)
+		s.leak(s.poisson(0.15), 200)
+	})},
+	{"vector by realloc, factor 1.5", false, vector(1.5)},
+	{"vector by realloc, factor 2", false, vector(2)},
+	{"connections with buffers that grow", false, always(func(s *site) {
+		s.freeIf(func(simBlock) bool { return s.Float64() < 0.05 })
+		for i, b := range s.blocks {
+			if s.now-b.born < 10 && s.Float64() < 0.2 {
+				s.resize(i, 2*b.size)
+			}
+		}
+		s.alloc(s.poisson(3), 200)
+	})},
+	{"small leak, one block in two beats", true, always(func(s *site) {
+		s.churnTail(5, 60)
+		s.leak(s.poisson(0.5), 60)
+	})},
+	{"small tables, interned at last", false, always(func(s *site) { s.alloc(s.poisson(40/float64(s.now+2)), 60) })},
+	{"few of many stay", true, always(func(s *site) {
+		s.freeIf(func(b simBlock) bool { return !b.isKept() && s.Float64() < 0.4 })
+		s.alloc(s.poisson(3), 700)
+		s.leak(s.poisson(0.15), 700)
+	})},
+}
+
+// vector holds ever more, one a beat, and grows by a factor when it is full.
+func vector(factor float64) func(*rand.Rand, int) func(*site) {
+	return func(r *rand.Rand, _ int) func(s *site) {
+		room := 16 * (1 + r.Float64())
+		return func(s *site) {
+			if s.now == 0 {
+				s.alloc(1, room*400)
+			}
+			if float64(s.now) >= room {
+				room *= factor
+				s.resize(0, room*400)
+			}
+		}
+	}
 }
 
 // ambiguous are kinds without a label; the table shows what they get.

@@ -15,6 +15,7 @@ type Stack struct {
 	Step   float64
 
 	AllocCount, LiveCount, LiveBytes float64
+	ResizeCount                      float64 // of blocks that are in AllocCount once
 	MeanLifetime                     float64 // of the freed blocks, beats; 0 when none was freed
 	// Survivors counts the live blocks by the time of their allocation, Bins parts of the span from its beginning; nil when unknown.
 	Survivors []float64
@@ -36,6 +37,7 @@ type Verdict struct {
 	Slope                                       float64 // bytes per beat in the last half
 	Class                                       Class
 	Saturating, BoundedAge, ShortWindow, Rising bool
+	FewSteps                                    bool // what growth there is came in fewer than leastSteps
 }
 
 // Class is what a stack is taken for.
@@ -67,11 +69,12 @@ const (
 	earlyShare     = 0.8 // of the live blocks that were allocated before the last third
 	shortBeats     = 60
 	saturatingConc = 0.5
-	decayShare     = 0.75
-	decayErrors    = 1.6 // standard errors
+	stoppedChance  = 0.01
 	boundedLife    = 0.1
 	neutral        = 0.5
-	leastFloor     = 4096 // bytes
+	leastFloor     = 4096 // bytes that are taken for noise where none is seen; or
+	leastBlocks    = 4    // so many blocks, where that is less
+	leastSteps     = 2.5  // of growth in the last half; a table that grows by a factor of 1.5 or more has two
 )
 
 // Judge applies the index.
@@ -82,13 +85,14 @@ func Judge(s *Stack) Verdict {
 		v.Neutral, v.Growth, v.Pattern = true, neutral, neutral
 	} else {
 		v.Growth, v.Pattern, v.Slope, conc, v.Rising = growth(s)
+		v.FewSteps = v.Growth >= suspectGrowth && steps(s.Live[len(s.Live)/2:]) < leastSteps
 	}
 	v.Release = release(s)
 	v.Lifetime = lifetime(s)
 	v.Scale = scale(s, v.Slope)
 	gate := 0.35 + 0.65*min(1, 1.6*min(v.Growth, max(v.Pattern, v.Growth/2)))
 	v.LSI = 100 * gate * (0.30*v.Growth + 0.20*v.Release + 0.20*v.Lifetime + 0.20*v.Pattern + 0.10*v.Scale)
-	v.Saturating = conc < saturatingConc || decaying(s)
+	v.Saturating = conc < saturatingConc || thinning(s) || !v.Neutral && stopped(s)
 	v.BoundedAge = v.Lifetime < boundedLife && v.Growth >= suspectGrowth
 	v.Class = classify(s, &v)
 	return v
@@ -98,7 +102,7 @@ func classify(s *Stack, v *Verdict) Class {
 	turnover := s.AllocCount > 0 && s.LiveCount/s.AllocCount <= turnoverRatio
 	flat := v.Growth < flatGrowth && !v.Neutral
 	switch {
-	case v.LSI >= suspectLSI && v.Growth >= suspectGrowth && v.Release >= suspectRelease && !v.Neutral && !v.Saturating:
+	case v.LSI >= suspectLSI && v.Growth >= suspectGrowth && v.Release >= suspectRelease && !v.Neutral && !v.Saturating && !v.FewSteps:
 		return SuspectedLeak
 	case flat && turnover:
 		return ResidentTurnover
@@ -131,7 +135,7 @@ func growth(s *Stack) (g, p, slope, conc float64, rising bool) {
 	n := len(y)
 	half := y[n/2:]
 	b := theilSen(half)
-	floor := max(spread(half, b), 0.01*median(half), leastFloor)
+	floor := max(spread(half, b), 0.01*median(half), leastGrowth(s))
 	delta := b * float64(len(half))
 	snr, q := 0.0, 0.0
 	if delta > 0 {
@@ -153,13 +157,32 @@ func growth(s *Stack) (g, p, slope, conc float64, rising bool) {
 	last := (v[k-1] - v[2*k/3]) / float64(k-1-2*k/3)
 	conc = 1
 	if mid > 2*floor {
-		conc = clamp((last/mid - 0.45) / 0.45)
+		conc = clamp((last/mid*s.doubt() - 0.45) / 0.45)
 	}
 	g = clamp(max(snr*q, valley*math.Sqrt(persist)) * math.Sqrt(conc))
 	tau := kendall(v[1:])
 	m := direction(half)
 	p = clamp(max(tau*(0.5+0.5*valley), 0.5*m*(1+tau)))
 	return g, p, b / s.Step, conc, valley > 0.1 || snr*q > 0.1
+}
+
+// leastGrowth is what counts as noise at least, in bytes: a handful of blocks is no growth, but for large ones.
+func leastGrowth(s *Stack) float64 {
+	if s.LiveCount <= 0 {
+		return leastFloor
+	}
+	return min(leastFloor, leastBlocks*s.LiveBytes/s.LiveCount)
+}
+
+// doubt is the factor by which the growth of the last third may be more, by one standard error, than it is against the third before:
+// what comes in few blocks, or few steps of large ones, differs by chance.
+func (s *Stack) doubt() float64 {
+	n := len(s.Live)
+	count := func(from, to int) float64 {
+		begin := s.Span - float64(n)*s.Step
+		return max(s.survivors(begin+float64(from)*s.Step, begin+float64(to)*s.Step), steps(s.Live[from:to]), 1)
+	}
+	return math.Exp(math.Sqrt(1/count(n/3, 2*n/3) + 1/count(2*n/3, n)))
 }
 
 // valleys splits the span into segments and returns the least of each.
@@ -181,30 +204,29 @@ func cut(s *Stack) float64 {
 	return min(0.25*s.Span, 3*s.MeanLifetime+1)
 }
 
-// decaying says that ever fewer blocks are left over: significantly fewer from the last third than from the one before. The
-// valleys of growth() tell it from bytes at a few points, which misses growth like the logarithm of time when blocks are few.
-func decaying(s *Stack) bool {
-	if s.Survivors == nil || s.Span <= 0 {
+// thinning says that ever fewer blocks are left over, as when names are interned: their births are more likely if the rate falls like
+// 1/t than if it is constant. By a few points of the live bytes, as in growth(), that is not seen when blocks are few. What was made before
+// an eighth of the time is left out: a base, on which a leak may stand.
+func thinning(s *Stack) bool {
+	if s.Survivors == nil || s.Span <= 0 || s.ResizeCount > s.AllocCount { // growth by realloc is no matter of births
 		return false
 	}
-	const parts = 8 // of each third; how much they differ tells bursts from chance
-	mature := s.Span - cut(s)
-	var third [2]float64
-	noise := 0.0
-	for i := range third {
-		squares := 0.0
-		for j := range parts {
-			from := mature / 3 * (float64(i+1) + float64(j)/parts)
-			n := s.survivors(from, from+mature/3/parts)
-			third[i] += n
-			squares += n * n
+	const from = 1.0 / 8
+	mature := 1 - cut(s)/s.Span
+	ratio, bins := 0.0, float64(len(s.Survivors)) // ratio: logarithm of the likelihood of 1/t over that of constant
+	for i, n := range s.Survivors {
+		at := (float64(i) + 0.5) / bins / mature
+		if at > from && at < 1 {
+			ratio += n * math.Log((1-from)/(at*math.Log(1/from)))
 		}
-		mean := third[i] / parts
-		noise += max(squares-mean*third[i], 0) * parts / (parts - 1) // the variance of the third
 	}
-	before, last := third[0], third[1]
-	noise = max(noise, before+last)
-	return last < decayShare*before && before-last > decayErrors*math.Sqrt(noise)
+	return ratio > 0
+}
+
+// stopped says that growth which came in many steps has not gone on for so long that this is no chance.
+func stopped(s *Stack) bool {
+	last := lastStep(s.Live)
+	return math.Pow(float64(last+1)/float64(len(s.Live)), steps(s.Live)) < stoppedChance
 }
 
 // release is R: how little of what could have been freed was, and whether what survives goes on surviving.
@@ -221,8 +243,8 @@ func release(s *Stack) float64 {
 	plateau := 1.0
 	young := rate(s.survivors(mature/2, mature*0.75), s.allocs(mature/2, mature*0.75))
 	old := rate(s.survivors(0, mature/2), s.allocs(0, mature/2))
-	if young > 0 {
-		plateau = clamp(old / young)
+	if young > 0 { // by one standard error
+		plateau = clamp(old / young * math.Exp(math.Sqrt(1/max(s.survivors(0, mature/2), 1)+1/max(s.survivors(mature/2, mature*0.75), 1))))
 	}
 	return plateau * (0.4 + 0.6*math.Sqrt(ratio))
 }

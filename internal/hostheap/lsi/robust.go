@@ -67,6 +67,34 @@ func kendall(y []float64) float64 {
 	return float64(sum) / float64(pairs)
 }
 
+// steps is how many steps of equal size the lasting growth is worth, that which is never given back: n equal ones are n.
+func steps(y []float64) float64 {
+	if len(y) == 0 {
+		return 0
+	}
+	sum, squares, least := 0.0, 0.0, y[len(y)-1] // least: of what comes later
+	for i := len(y) - 2; i >= 0; i-- {
+		if d := least - y[i]; d > 0 {
+			sum += d
+			squares += d * d
+			least = y[i]
+		}
+	}
+	if squares == 0 {
+		return 0
+	}
+	return sum * sum / squares
+}
+
+// lastStep is where the lasting growth has come to its end.
+func lastStep(y []float64) int {
+	i := len(y) - 1
+	for i > 0 && y[i-1] >= y[len(y)-1] {
+		i--
+	}
+	return i
+}
+
 // direction is the share of ups over downs among the increments, by their sums: from -1 to 1.
 func direction(y []float64) float64 {
 	up, down := 0.0, 0.0
