@@ -91,39 +91,34 @@ func (p *Project) CreateDump(device int32, ext string) (*os.File, string, error)
 	return f, name, err
 }
 
-// CreateDB makes the empty database of a device, device_<id>/dump/memscope_dump_<TS>.db, in its directory, which it answers opened, and says
-// its name relative to the project directory. All databases of a process have the same <TS>. A name that is given is that of a
-// database which is replaced.
-func (p *Project) CreateDB(device int32, name string) (*os.File, string, error) {
-	dir, err := p.dumpDir(device)
+// CreateDB makes the empty database of a device, device_<id>/dump/memscope_dump_<TS>.db, opened for writing at any place, and answers its
+// directory, too, and its name relative to the project directory. All databases of a process have the same <TS>. A name that is given is that
+// of a database which is replaced.
+func (p *Project) CreateDB(device int32, name string) (f *os.File, dir *os.Root, _ string, err error) {
+	dir, err = p.dumpDir(device)
 	if err != nil {
-		return nil, "", fmt.Errorf("cannot make a database in %s: %w", p.Path, cause(err))
+		return nil, nil, "", fmt.Errorf("cannot make a database in %s: %w", p.Path, cause(err))
 	}
-	defer dir.Close()
-	var f *os.File
 	if name != "" {
 		for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
 			if err := dir.Remove(filepath.Base(name) + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, "", fmt.Errorf("cannot replace %s: %w", filepath.Join(p.Path, name), cause(err))
+				dir.Close()
+				return nil, nil, "", fmt.Errorf("cannot replace %s: %w", filepath.Join(p.Path, name), cause(err))
 			}
 		}
-		f, err = createFile(dir, filepath.Base(name))
 	} else {
 		if p.db == "" {
 			p.db = time.Now().Format(stampLayout)
 		}
-		base := "memscope_dump_" + p.db + ".db"
-		name = filepath.Join(deviceDir(device), "dump", base)
-		f, err = createFile(dir, base)
+		name = filepath.Join(deviceDir(device), "dump", "memscope_dump_"+p.db+".db")
 	}
-	if err != nil {
-		return nil, "", fmt.Errorf("cannot make %s: %w", filepath.Join(p.Path, name), cause(err))
+	if f, err = newFile(dir, filepath.Base(name), 0); err != nil {
+		dir.Close()
+		return nil, nil, "", fmt.Errorf("cannot make %s: %w", filepath.Join(p.Path, name), cause(err))
 	}
-	f.Close()
 	p.notice("[msmemscope] Info: create dbfile " + filepath.Join(p.Path, name) + ".")
 	p.notice("[msmemscope] Info: create dbtable memscope_dump in " + filepath.Join(p.Path, name) + ".")
-	opened, err := dir.Open(".")
-	return opened, name, err
+	return f, dir, name, nil
 }
 
 func deviceDir(device int32) string {
@@ -215,7 +210,11 @@ func freeName(try func(ts string) (string, error)) (string, error) {
 
 // createFile makes a new file for appending; O_EXCL never follows a symbolic link.
 func createFile(root *os.Root, name string) (*os.File, error) {
-	f, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR|os.O_APPEND, fileMode)
+	return newFile(root, name, os.O_APPEND)
+}
+
+func newFile(root *os.Root, name string, flag int) (*os.File, error) {
+	f, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR|flag, fileMode)
 	if err != nil {
 		return nil, err
 	}

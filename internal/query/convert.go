@@ -13,11 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"zombiezen.com/go/sqlite"
-	"zombiezen.com/go/sqlite/sqlitex"
-
 	"memscope/internal/dump/cells"
 	"memscope/internal/dump/read"
+	"memscope/internal/dump/sqlitefile"
 )
 
 var convertQuestion = &question{
@@ -94,42 +92,36 @@ func csvToDB(e *env, in *input, target string) (rows int64, err error) {
 	if err := os.Remove(temp); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return 0, err
 	}
-	conn, err := sqlite.OpenConn(temp, sqlite.OpenReadWrite|sqlite.OpenCreate)
+	f, err := os.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return 0, err
 	}
+	sorting := target + ".sort.tmp"
+	defer os.Remove(sorting)
+	db, err := sqlitefile.New(f, cells.Schema(table), func() (*os.File, error) {
+		return os.OpenFile(sorting, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+	})
+	if err != nil {
+		return 0, errors.Join(err, f.Close())
+	}
 	defer func() {
-		err = errors.Join(err, conn.Close())
+		err = errors.Join(err, db.Close())
 		if err == nil {
 			err = errors.Join(os.Chmod(temp, info.Mode().Perm()|0o600), os.Rename(temp, target))
 		}
 	}()
-	// The file is new, and gone if this fails: no journal is needed.
-	for _, sql := range []string{"PRAGMA journal_mode=OFF", "PRAGMA synchronous=OFF", "BEGIN",
-		cells.CreateTable(table)} {
-		if err := sqlitex.ExecuteTransient(conn, sql, nil); err != nil {
-			return 0, err
-		}
-	}
-	insert, err := conn.Prepare(cells.InsertInto(table))
-	if err != nil {
-		return 0, err
-	}
 	var buf []byte
 	sum, err := read.CSVCells(in.path, func(row *read.Cells) error {
 		rows++
-		if err := insert.Reset(); err != nil {
-			return err
-		}
 		for i := range row {
 			c := &row[i]
 			if cells.IsInteger(i) {
 				if v, err := strconv.ParseInt(string(c.Text), 10, 64); err == nil && strconv.FormatInt(v, 10) == string(c.Text) {
-					insert.BindInt64(i+1, v)
+					db.Int(v)
 					continue
 				}
-				if _, number := decimal(c.Text); number { // one that SQLite would change
-					insert.BindBytes(i+1, c.Text)
+				if _, number := decimal(c.Text); number { // SQLite would make a number of such a text in such a column
+					db.Blob(c.Text)
 					continue
 				}
 			}
@@ -142,10 +134,9 @@ func csvToDB(e *env, in *input, target string) (rows int64, err error) {
 				buf = append(append(append(buf[:0], '"'), text...), '"')
 				text = buf
 			}
-			insert.BindText(i+1, string(text))
+			db.Text(text)
 		}
-		_, err := insert.Step()
-		return err
+		return db.EndRow()
 	})
 	if err != nil {
 		return rows, err
@@ -157,12 +148,7 @@ func csvToDB(e *env, in *input, target string) (rows int64, err error) {
 	if !sum.Sorted {
 		e.note("%s is not in time order, and so is the database; `dump sort` first", in.path)
 	}
-	for _, sql := range cells.CreateIndexes(table) {
-		if err := sqlitex.ExecuteTransient(conn, sql, nil); err != nil {
-			return rows, err
-		}
-	}
-	return rows, sqlitex.ExecuteTransient(conn, "COMMIT", nil)
+	return rows, db.Finish()
 }
 
 // keepsQuotes tells whether a quoted cell keeps its quotes in a database: the names of MSTX rows and the call stacks do.

@@ -17,10 +17,11 @@ import (
 func database(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "memscope_dump_20260101000000.db")
-	if err := os.WriteFile(path, nil, 0o640); err != nil {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o640)
+	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := dbfile.New(path, "")
+	w, err := dbfile.New(f, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

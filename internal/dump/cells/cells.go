@@ -1,5 +1,5 @@
 // Package cells gives the columns of a dump's row (contract 3.1 and 3.2) as text, the same for every format: csvfile quotes
-// them, dbfile binds them. Everything appends to a buffer of the caller's and allocates nothing else.
+// them, dbfile takes them as they are. Everything appends to a buffer of the caller's and allocates nothing else.
 package cells
 
 import (

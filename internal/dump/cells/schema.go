@@ -1,6 +1,11 @@
 package cells
 
-import "strings"
+import (
+	"slices"
+	"strings"
+
+	"memscope/internal/dump/sqlitefile"
+)
 
 // Table is the name of the table that a dump is in a database.
 const Table = "memscope_dump"
@@ -17,8 +22,8 @@ func IsInteger(column int) bool {
 	return false
 }
 
-// CreateTable is the statement that makes a table of a dump.
-func CreateTable(table string) string {
+// createTable is the statement that makes a table of a dump.
+func createTable(table string) string {
 	var defs []string
 	for i, name := range Columns {
 		typ := " TEXT"
@@ -30,16 +35,15 @@ func CreateTable(table string) string {
 	return "CREATE TABLE " + Quoted(table) + "(" + strings.Join(defs, ",") + ")"
 }
 
-// InsertInto is the statement that adds a row with all columns.
-func InsertInto(table string) string {
-	return "INSERT INTO " + Quoted(table) + " VALUES(?,?,?,?,?,?,?,?,?,?,?,?)"
-}
-
-// CreateIndexes are the statements that make the indexes that Insight's queries want.
-func CreateIndexes(table string) []string {
-	var out []string
+// Schema is a database with a dump in a table of that name, with the indexes that Insight's queries want.
+func Schema(table string) sqlitefile.Table {
+	out := sqlitefile.Table{Name: table, SQL: createTable(table)}
 	for _, index := range [][2]string{{"timestamp", "Timestamp(ns)"}, {"event", "Event"}, {"device", "Device Id"}} {
-		out = append(out, "CREATE INDEX IF NOT EXISTS "+Quoted("idx_"+table+"_"+index[0])+" ON "+Quoted(table)+"("+Quoted(index[1])+")")
+		name := "idx_" + table + "_" + index[0]
+		out.Indexes = append(out.Indexes, sqlitefile.Index{
+			Name: name, SQL: "CREATE INDEX " + Quoted(name) + " ON " + Quoted(table) + "(" + Quoted(index[1]) + ")",
+			Column: slices.Index(Columns[:], index[1]),
+		})
 	}
 	return out
 }

@@ -19,10 +19,11 @@ import (
 func create(t testing.TB) (*Writer, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "memscope_dump_1.db")
-	if err := os.WriteFile(path, nil, 0o640); err != nil {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o640)
+	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := New(path, "x.db")
+	w, err := New(f, "x.db", func() (*os.File, error) { return os.Create(filepath.Join(t.TempDir(), "sort")) })
 	if err != nil {
 		t.Fatal(err)
 	}

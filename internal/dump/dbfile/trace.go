@@ -4,10 +4,14 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"time"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 )
+
+// busy is how long the calls of a trace wait for somebody who holds the database.
+const busy = 5 * time.Second
 
 // AddTrace adds the calls of a Python trace to the table python_trace_<pid> of the database at path (contract 3.5). trace is the CSV
 // form with its header: function, start, end, thread id, process id.
