@@ -67,7 +67,7 @@ func Start(r *spool.Reader, program string) (*Feed, error) {
 		r.Close()
 		return nil, f.failure(err)
 	}
-	go func() { f.fed <- f.follow() }()
+	go func() { f.fed <- taken(f.follow()) }()
 	return f, nil
 }
 
@@ -154,7 +154,7 @@ func (f *Feed) follow() error {
 			return f.write(b)
 		case err == io.EOF:
 			if err := f.write(b); err != nil {
-				return taken(err)
+				return err
 			}
 			b = b[:0]
 			f.pause()
@@ -167,7 +167,7 @@ func (f *Feed) follow() error {
 			id++
 			if len(b) >= chunk {
 				if err := f.write(b); err != nil {
-					return taken(err)
+					return err
 				}
 				b = b[:0]
 			}

@@ -148,6 +148,19 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// TestFewEvents: a program that has ended before its only event is due says itself how it was.
+func TestFewEvents(t *testing.T) {
+	w, f := setup(t, "exec <&-; echo x > $0.closed; echo bad >&2; exit 3")
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(f.program + ".closed"); err == nil {
+			break
+		}
+	}
+	if _, err := f.Finish(write(t, w, 1)); err == nil || !strings.HasSuffix(err.Error(), "/analyse: exit status 3: bad") {
+		t.Error(err)
+	}
+}
+
 func TestNoProgram(t *testing.T) {
 	root, err := os.OpenRoot(t.TempDir())
 	if err != nil {
