@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"memscope/internal/analysis"
 	"memscope/internal/analysis/steps"
@@ -48,6 +49,7 @@ type analyzer struct {
 	found map[int32][]candidate // by device
 	ended map[int32]uint64      // highest step that has ended, by device
 	hal   hal
+	pid   uint64 // of the process, once a framework's pool has given a block
 }
 
 // Event implements analysis.Analyzer.
@@ -56,6 +58,9 @@ func (a *analyzer) Event(ev *event.Event, b *ledger.Block) {
 		a.hal.event(a.env.Log, ev, b)
 	}
 	if ev.Kind != event.Free {
+		if analysis.OfSteps(ev.Pool) {
+			a.pid = ev.PID
+		}
 		return
 	}
 	name := "device memory"
@@ -142,5 +147,13 @@ func (a *analyzer) Report(w io.Writer) {
 	}
 	if a.checksHAL() {
 		a.hal.report(w, a.env.Log)
+	}
+	if marked, other, times := a.env.Steps.Marked(); a.pid != 0 && !marked {
+		seen := ""
+		if times > 1 {
+			seen = fmt.Sprintf(" (there is %.60q, %d times)", strings.Trim(other, `"`), times)
+		}
+		fmt.Fprintf(w, "[msmemscope] Info: process %d marked no steps, so pools of frameworks were not checked for leaks: a step is an mstx range \"step start\"%s"+
+			" or ends with msmemscope.step(). `msmemscope dump leak-candidates` needs none.\n", a.pid, seen)
 	}
 }

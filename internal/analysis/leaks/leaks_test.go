@@ -32,6 +32,27 @@ func expect(t *testing.T, got string, want ...string) {
 	}
 }
 
+// A program that marks no steps, or calls them something else, learns why there is nothing about its pools.
+func TestNoSteps(t *testing.T) {
+	const hint = "[msmemscope] Info: process 123 marked no steps, so pools of frameworks were not checked for leaks: a step is an mstx range \"step start\"%s" +
+		" or ends with msmemscope.step(). `msmemscope dump leak-candidates` needs none."
+	p := process()
+	p.Malloc(event.PTA, 0, 1000, 10, 1)
+	expect(t, p.Exit(9), fmt.Sprintf(hint, ""))
+
+	p = process()
+	p.Malloc(event.PTA, 0, 1000, 10, 1)
+	for i, name := range []string{`"load"`, `"train step"`, `"train step"`} {
+		p.Apply(event.Event{Kind: event.Mstx, Sub: event.RangeStart, Name: name, Value: uint64(i), Stamp: int64(2 + i)})
+	}
+	expect(t, p.Exit(9), fmt.Sprintf(hint, ` (there is "train step", 2 times)`))
+
+	p = process() // no framework
+	p.Malloc(event.HAL, 0, 1000, 10, 1)
+	p.Free(event.HAL, 1000, 2)
+	expect(t, p.Exit(9))
+}
+
 // The worked example of contract 5.1.
 func TestWorked(t *testing.T) {
 	p := process()

@@ -24,6 +24,9 @@ const (
 	python         // msmemscope.step()
 )
 
+// maxOthers bounds the names of ranges that are counted.
+const maxOthers = 64
+
 type boundary struct {
 	stamp int64
 	seq   uint64
@@ -41,14 +44,15 @@ type device struct {
 type Tracker struct {
 	conflict func(device int32, ignored string)
 	source   source
-	started  uint64 // step ranges started in the process
+	started  uint64         // step ranges started in the process
+	others   map[string]int // ranges of other names started before the first step, by name
 	devices  map[int32]*device
 	changes  [2]Change
 }
 
 // New returns a Tracker. It calls conflict once per device where a second source of steps turns up and is ignored.
 func New(conflict func(device int32, ignored string)) *Tracker {
-	return &Tracker{conflict: conflict, devices: map[int32]*device{}}
+	return &Tracker{conflict: conflict, devices: map[int32]*device{}, others: map[string]int{}}
 }
 
 // Apply takes an event of any kind, and returns what it changes, in order. The slice is valid until the next call.
@@ -59,6 +63,10 @@ func (t *Tracker) Apply(ev *event.Event) []Change {
 			t.started++
 			d.open[ev.Value] = t.started
 			return append(t.changes[:0], d.begin(ev, t.started))
+		}
+	case ev.Kind == event.Mstx && ev.Sub == event.RangeStart && t.source == unknown:
+		if _, known := t.others[ev.Name]; known || len(t.others) < maxOthers {
+			t.others[ev.Name]++
 		}
 	case ev.Kind == event.Mstx && ev.Sub == event.RangeEnd && t.source == mstx:
 		if d := t.devices[ev.Device]; d != nil {
@@ -108,6 +116,20 @@ func (d *device) begin(ev *event.Event, step uint64) Change {
 
 func (b boundary) before(stamp int64, seq uint64) bool {
 	return b.stamp < stamp || b.stamp == stamp && b.seq < seq
+}
+
+// Marked says whether there has been any step, and if not, which range has begun most often, and how often: "", 0 if none. That may be what the
+// program calls a step.
+func (t *Tracker) Marked() (marked bool, other string, times int) {
+	if t.source != unknown {
+		return true, "", 0
+	}
+	for name, n := range t.others {
+		if n > times || n == times && name < other {
+			other, times = name, n
+		}
+	}
+	return false, other, times
 }
 
 // Current is the step that a device began last, 0 before the first.
