@@ -171,9 +171,11 @@ func Make(in Input) *Overview {
 	}
 	o.Sizes = distribution(s.Buckets)
 	o.Prewindow = distribution(s.Tally.Prewindow)
+	passed := explained(in)
 	for i := range s.Sites {
 		site := &s.Sites[i]
 		switch {
+		case passed[site.Stack]:
 		case site.Verdict.Class.Resident():
 			if site.Unfreed.Bytes >= residentLeast && !(s.Interim && len(o.Residents) >= top) {
 				o.Residents = append(o.Residents, makeSite(in, site))
@@ -183,7 +185,11 @@ func Make(in Input) *Overview {
 			o.Suspected++
 		}
 		if len(o.Top) < top {
-			o.Top = append(o.Top, makeSite(in, site))
+			made := makeSite(in, site)
+			if passed[site.Stack] {
+				made.Class, made.Notes = lsi.GrowthWatch.String(), append(made.Notes, "free list")
+			}
+			o.Top = append(o.Top, made)
 		} else {
 			o.Others++
 		}
