@@ -157,18 +157,20 @@ func AppendJSON(out, cell []byte) []byte {
 
 func appendJSONText(out, s []byte) []byte {
 	out = append(out, '"')
-	for _, c := range s {
+	from := 0
+	for i, c := range s {
 		switch {
 		case c == '"' || c == '\\':
-			out = append(out, '\\', c)
+			out = append(append(out, s[from:i]...), '\\', c)
 		case c < 0x20:
-			out = append(out, `\u00`...)
+			out = append(append(out, s[from:i]...), `\u00`...)
 			out = append(out, "0123456789abcdef"[c>>4], "0123456789abcdef"[c&15])
 		default:
-			out = append(out, c)
+			continue
 		}
+		from = i + 1
 	}
-	return append(out, '"')
+	return append(append(out, s[from:]...), '"')
 }
 
 // AppendPlain appends the Attr cell of a database in the notation of a CSV file, unquoted. {} becomes the empty cell.
