@@ -4,6 +4,9 @@
  * A region's lock is its own and held for some tens of nanoseconds; nothing is called under it but memory from the arena.
  */
 #include <linux/futex.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include "state.h"
 
@@ -108,45 +111,101 @@ static void give_table(uint8_t class, uint32_t unit)
     } while (!__atomic_compare_exchange_n(head, &old, changed, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
 }
 
-/* ---- entries. All stores are of whole words, because the collector reads beside us. */
+/*
+ * ---- entries. All stores are of whole words, because the collector reads beside us.
+ *
+ * A table is buckets of one cache line each. An entry is in the bucket of its granule's hash, or when that is full in the next
+ * that is not; so a search ends at a bucket that is not full. All of a bucket is looked at at once: a search through places
+ * one after the other ends where no processor foresees it.
+ */
 
-static uint32_t home_of(uint32_t granule, uint32_t entries)
+enum { BUCKET = 8 };
+
+static uint32_t bucket_of(uint32_t granule, uint32_t entries)
 {
-    return (uint32_t)(((uint64_t)(granule * 0x9e3779b1U) * entries) >> 32);
+    return (uint32_t)(((uint64_t)(granule * 0x9e3779b1U) * (entries / BUCKET)) >> 32) * BUCKET;
+}
+
+static inline uint32_t next_bucket(uint32_t bucket, uint32_t entries)
+{
+    return bucket + BUCKET == entries ? 0 : bucket + BUCKET;
+}
+
+/* What is in a bucket, a bit for each place: entries of the granule, and free ones. The upper half of an entry is never 0. */
+struct seen {
+    unsigned same, free;
+};
+
+static inline struct seen look(const uint64_t *bucket, uint32_t granule)
+{
+#if defined(__SSE2__)
+    const __m128 *pairs = (const __m128 *)bucket;
+    const __m128i wanted = _mm_set1_epi32((int)granule), zero = _mm_setzero_si128();
+    __m128i low = _mm_castps_si128(_mm_shuffle_ps(pairs[0], pairs[1], 0xdd));
+    __m128i high = _mm_castps_si128(_mm_shuffle_ps(pairs[2], pairs[3], 0xdd));
+    __m128i free = _mm_packs_epi32(_mm_cmpeq_epi32(low, zero), _mm_cmpeq_epi32(high, zero));
+    __m128i same = _mm_packs_epi32(_mm_cmpeq_epi32(_mm_srli_epi32(low, MS_HEAP_GRANULE_SHIFT - 32), wanted),
+                                   _mm_cmpeq_epi32(_mm_srli_epi32(high, MS_HEAP_GRANULE_SHIFT - 32), wanted));
+    unsigned both = (unsigned)_mm_movemask_epi8(_mm_packs_epi16(same, free));
+    struct seen seen = {.same = both & 0xff, .free = both >> BUCKET};
+#else
+    struct seen seen = {0};
+    for (unsigned i = 0; i < BUCKET; i++) {
+        seen.same |= (unsigned)(bucket[i] >> MS_HEAP_GRANULE_SHIFT == granule) << i;
+        seen.free |= (unsigned)(bucket[i] == 0) << i;
+    }
+#endif
+    seen.same &= ~seen.free;
+    return seen;
+}
+
+/* Place of the granule, or of the free entry where it would be: `*found`. */
+static inline uint32_t place_of(const uint64_t *table, uint32_t entries, uint32_t granule, bool *found)
+{
+    for (uint32_t bucket = bucket_of(granule, entries);; bucket = next_bucket(bucket, entries)) {
+        struct seen seen = look(table + bucket, granule);
+        *found = seen.same;
+        if (LIKELY(seen.same | seen.free))
+            return bucket + (uint32_t)__builtin_ctz(seen.same ? seen.same : seen.free);
+    }
 }
 
 static void put(uint64_t *table, uint32_t entries, uint64_t entry)
 {
-    uint32_t i = home_of((uint32_t)(entry >> MS_HEAP_GRANULE_SHIFT), entries);
-    while (table[i])
-        i = i + 1 == entries ? 0 : i + 1;
+    bool found;
+    uint32_t i = place_of(table, entries, (uint32_t)(entry >> MS_HEAP_GRANULE_SHIFT), &found);
     __atomic_store_n(&table[i], entry, __ATOMIC_RELAXED);
 }
 
-/* Place of the granule, or of the free entry where it would be. */
-static uint32_t place_of(const uint64_t *table, uint32_t entries, uint32_t granule)
+/* The entry at `hole` has left a bucket that was full: one that had to go on to a bucket behind comes back, and so on. */
+static __attribute__((noinline)) void bring_back(uint64_t *table, uint32_t entries, uint32_t hole)
 {
-    uint32_t i = home_of(granule, entries);
-    while (table[i] && table[i] >> MS_HEAP_GRANULE_SHIFT != granule)
-        i = i + 1 == entries ? 0 : i + 1;
-    return i;
-}
-
-/* Closes the gap at `hole`, so that searches need not go on over deleted entries. */
-static void take_out(uint64_t *table, uint32_t entries, uint32_t hole)
-{
-    for (uint32_t i = hole;;) {
-        i = i + 1 == entries ? 0 : i + 1;
-        if (!table[i])
-            break;
-        uint32_t home = home_of((uint32_t)(table[i] >> MS_HEAP_GRANULE_SHIFT), entries);
-        /* Entry i may move to the hole if its home is not behind the hole, going round. */
-        if (hole <= i ? home <= hole || home > i : home <= hole && home > i) {
+    uint32_t bucket = hole & -(uint32_t)BUCKET, at = bucket;
+    for (bool last = false; !last;) {
+        at = next_bucket(at, entries);
+        last = look(table + at, 0).free;
+        for (uint32_t i = at; i < at + BUCKET; i++) {
+            if (!table[i])
+                continue;
+            uint32_t home = bucket_of((uint32_t)(table[i] >> MS_HEAP_GRANULE_SHIFT), entries);
+            /* Its way from home to here, going round, leads past the hole. */
+            if (bucket <= at ? home > bucket && home <= at : home > bucket || home <= at)
+                continue;
             __atomic_store_n(&table[hole], table[i], __ATOMIC_RELAXED);
             hole = i;
+            bucket = at;
+            break;
         }
     }
     __atomic_store_n(&table[hole], 0, __ATOMIC_RELAXED);
+}
+
+static inline void take_out(uint64_t *table, uint32_t entries, uint32_t hole)
+{
+    if (LIKELY(look(table + (hole & -(uint32_t)BUCKET), 0).free))
+        __atomic_store_n(&table[hole], 0, __ATOMIC_RELAXED);
+    else
+        bring_back(table, entries, hole);
 }
 
 static inline uint8_t class_of(const struct ms_heap_region *r)
@@ -222,7 +281,7 @@ void ledger_prefetch(uintptr_t address)
         return;
     uint32_t entries = capacity(table & ((1 << MS_HEAP_CLASS_BITS) - 1));
     const uint64_t *entry = at_unit(table >> MS_HEAP_CLASS_BITS);
-    __builtin_prefetch(entry + home_of(address >> 3 & 0x1fff, entries), 1);
+    __builtin_prefetch(entry + bucket_of(address >> 3 & 0x1fff, entries), 1);
 }
 
 static struct block block_of(const struct ms_heap_region *r, uintptr_t address, uint64_t entry)
@@ -261,9 +320,10 @@ enum insertion ledger_insert(uint32_t window, uintptr_t address, const struct bl
         rescale(r, block->tick);
     entries = entries_of(r);
     uint64_t *table = table_of(r);
-    uint32_t granule = address >> 3 & 0x1fff, i = place_of(table, entries, granule);
+    bool found;
+    uint32_t granule = address >> 3 & 0x1fff, i = place_of(table, entries, granule, &found);
     enum insertion result = INSERTED;
-    if (UNLIKELY(table[i])) {
+    if (UNLIKELY(found)) {
         *old = block_of(r, address, table[i]);
         result = REPLACED;
     } else {
@@ -287,8 +347,8 @@ bool ledger_remove(uint32_t window, uintptr_t address, struct block *block)
     bool found = false;
     if (LIKELY(r->window == window && r->used)) {
         uint64_t *table = table_of(r);
-        uint32_t entries = entries_of(r), i = place_of(table, entries, address >> 3 & 0x1fff);
-        if (LIKELY(table[i])) {
+        uint32_t entries = entries_of(r), i = place_of(table, entries, address >> 3 & 0x1fff, &found);
+        if (LIKELY(found)) {
             *block = block_of(r, address, table[i]);
             take_out(table, entries, i);
             __atomic_store_n(&r->used, r->used - 1, __ATOMIC_RELAXED);

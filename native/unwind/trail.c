@@ -13,6 +13,12 @@
 
 enum {
     ROOM = MS_TRAIL_ROOM,
+#if defined(__x86_64__)
+    PLAIN_INSIDE =
+        1, /* the return address of a plain step is in its frame: the word below the caller's stack pointer */
+#else
+    PLAIN_INSIDE = 0,
+#endif
     SLACK = 4, /* entries behind those wanted last time that are looked at, for the next stack may be less deep */
 };
 
@@ -23,24 +29,24 @@ struct fresh {
     uintptr_t sps[MS_TRAIL_MOST];
 };
 
-/* Whether the words are the same that lead to entry i and from there on. */
-static inline ANY_STACK bool holds(const struct ms_trail *t, unsigned i, uintptr_t high)
+/* Whether the words are the same that lead to entry i and from there on; on a stack between these bounds. */
+static inline ANY_STACK bool holds(const struct ms_trail *t, unsigned i, uintptr_t low, uintptr_t high)
 {
     uintptr_t slot = t->slots[i], fp_slot = t->fp_slots[i];
-    if (!slot || return_address(*(const uintptr_t *)slot) != MS_FRAME_PC(t->frames[i]))
+    if (slot < low || return_address(*(const uintptr_t *)slot) != MS_FRAME_PC(t->frames[i]))
         return false;
     return !fp_slot || (fp_slot <= high - 8 && *(const uintptr_t *)fp_slot == t->fps[i + 1]);
 }
 
 /* The first entry that holds with all behind it up to `*outer`; ROOM: none. */
-static inline ANY_STACK unsigned find_true(const struct ms_trail *t, const struct walk *w, unsigned max,
+static inline ANY_STACK unsigned find_true(const struct ms_trail *t, uintptr_t low, uintptr_t high, unsigned max,
                                            unsigned *outer)
 {
     unsigned last = t->top + max + SLACK < ROOM ? t->top + max + SLACK : ROOM, i = last;
     *outer = last;
-    if (i == t->top || t->sps[i - 1] > w->high)
+    if (i == t->top || t->sps[i - 1] > high)
         return ROOM;
-    while (i > t->top && t->sps[i - 1] >= w->sp && holds(t, i - 1, w->high))
+    while (i > t->top && holds(t, i - 1, low, high))
         i--;
     return i < last ? i : ROOM;
 }
@@ -54,7 +60,7 @@ static inline void put_in_front(struct ms_trail *t, const struct fresh *f, unsig
     while (n-- > 0) {
         uint64_t rule = f->rules[n];
         uintptr_t sp = f->sps[n], cfa = t->sps[at], slot = ra_place(rule, cfa), fp_slot = fp ? fp_place(rule, cfa) : 0;
-        bool inside = slot >= sp && slot < cfa && (!fp_slot || (fp_slot >= sp && fp_slot < cfa));
+        bool inside = (PLAIN_INSIDE || (slot >= sp && slot < cfa)) && (!fp_slot || (fp_slot >= sp && fp_slot < cfa));
         t->slots[at--] = __builtin_expect((rule & RULE_KIND) == RULE_PLAIN && inside, 1) ? slot : 0;
         if (at + 1 == ROOM)
             fp = 0; /* where its step leads is of no interest */
@@ -111,34 +117,30 @@ ANY_STACK unsigned ms_unwind_along(struct ms_trail *t, const struct ms_regs *fro
     }
     max = max < MS_TRAIL_MOST ? max : MS_TRAIL_MOST;
     struct walk w = begin_walk(from);
+    const uintptr_t low = w.sp - (PLAIN_INSIDE ? sizeof(uintptr_t) : 0); /* with the caller's own return address */
     struct fresh f;
-    unsigned n = 0, outer, at = find_true(t, &w, max, &outer);
-    uintptr_t limit = t->sps[at]; /* up to here frames are new */
+    unsigned n = 0, outer, at = find_true(t, low, w.high, max, &outer);
     enum ending ending = MORE;
     while (n < max) {
-        if (__builtin_expect(w.sp >= limit, 0)) {
-            while (t->sps[at] < w.sp)
-                at++;
-            if (at >= outer) {
-                at = ROOM;
-            } else if (t->sps[at] == w.sp && MS_FRAME_PC(t->frames[at]) == w.pc && all_wanted(&w) &&
-                       (!t->fps[at] || t->fps[at] == w.fp)) {
-                while (n + outer - at < max && outer < ROOM && t->sps[outer] <= w.high && holds(t, outer, w.high))
-                    outer++;
-                bool enough = n + outer - at >= max || (outer == ROOM && t->ending != MORE);
-                if (__builtin_expect(enough && n <= at, 1)) {
-                    put_in_front(t, &f, n, at);
-                    n += ROOM - at;
-                    *cut = n <= max && t->ending == CUT;
-                    return n < max ? n : max;
-                }
-                unsigned last = (n + outer - at < max ? outer : at + max - n) - 1;
-                struct walk moved = w;
-                n = take_along(t, &moved, &f, n, at, last);
-                w = moved;
-                at = ROOM;
+        /* To the first entry that is not passed; two at most, and without a branch, which would often be foreseen wrong. */
+        at += t->sps[at] < w.sp;
+        at += t->sps[at] < w.sp;
+        if (__builtin_expect(t->sps[at] == w.sp && at < outer && all_wanted(&w), 0) &&
+            MS_FRAME_PC(t->frames[at]) == w.pc && (!t->fps[at] || t->fps[at] == w.fp)) {
+            while (n + outer - at < max && outer < ROOM && t->sps[outer] <= w.high && holds(t, outer, low, w.high))
+                outer++;
+            bool enough = n + outer - at >= max || (outer == ROOM && t->ending != MORE);
+            if (__builtin_expect(enough && n <= at, 1)) {
+                put_in_front(t, &f, n, at);
+                n += ROOM - at;
+                *cut = n <= max && t->ending == CUT;
+                return n < max ? n : max;
             }
-            limit = t->sps[at] == w.sp ? w.sp + 1 : t->sps[at];
+            unsigned last = (n + outer - at < max ? outer : at + max - n) - 1;
+            struct walk moved = w;
+            n = take_along(t, &moved, &f, n, at, last);
+            w = moved;
+            at = ROOM;
         }
         struct entry e = look_up(w.pc);
         if (!e.frame) {
