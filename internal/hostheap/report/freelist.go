@@ -1,6 +1,9 @@
 package report
 
 import (
+	"cmp"
+	"slices"
+
 	"memscope/internal/hostheap"
 	"memscope/internal/hostheap/lsi"
 )
@@ -38,23 +41,29 @@ func freeListed(in Input, s *hostheap.Site) bool {
 	return false
 }
 
-// explained are the suspected sites that another suspect explains: whoever holds objects of a free list has memory of its own that grows,
-// as a table. Where nothing else is suspected they are what there is to go by.
-func explained(in Input) map[uint32]bool {
-	passed := map[uint32]bool{}
+// explain gives the sites, most suspicious first, when suspects are taken back that another one explains: whoever holds objects of a free
+// list has memory of its own that grows, as a table. Their index is halved, lest they stand before what names the right line. Where nothing
+// else is suspected they are what there is to go by.
+func explain(in Input) (sites []hostheap.Site, passed map[uint32]bool) {
+	sites, passed = slices.Clone(in.Snapshot.Sites), map[uint32]bool{}
 	others := false
-	for i := range in.Snapshot.Sites {
-		site := &in.Snapshot.Sites[i]
+	for i := range sites {
 		switch {
-		case site.Verdict.Class != lsi.SuspectedLeak:
-		case freeListed(in, site):
-			passed[site.Stack] = true
+		case sites[i].Verdict.Class != lsi.SuspectedLeak:
+		case freeListed(in, &sites[i]):
+			passed[sites[i].Stack] = true
 		default:
 			others = true
 		}
 	}
 	if !others {
-		clear(passed)
+		return sites, nil
 	}
-	return passed
+	for i := range sites {
+		if v := &sites[i].Verdict; passed[sites[i].Stack] {
+			v.Class, v.LSI = lsi.GrowthWatch, v.LSI/2
+		}
+	}
+	slices.SortStableFunc(sites, func(a, b hostheap.Site) int { return cmp.Compare(b.Verdict.LSI, a.Verdict.LSI) })
+	return sites, passed
 }

@@ -171,11 +171,10 @@ func Make(in Input) *Overview {
 	}
 	o.Sizes = distribution(s.Buckets)
 	o.Prewindow = distribution(s.Tally.Prewindow)
-	passed := explained(in)
-	for i := range s.Sites {
-		site := &s.Sites[i]
+	sites, passed := explain(in)
+	for i := range sites {
+		site := &sites[i]
 		switch {
-		case passed[site.Stack]:
 		case site.Verdict.Class.Resident():
 			if site.Unfreed.Bytes >= residentLeast && !(s.Interim && len(o.Residents) >= top) {
 				o.Residents = append(o.Residents, makeSite(in, site))
@@ -187,7 +186,7 @@ func Make(in Input) *Overview {
 		if len(o.Top) < top {
 			made := makeSite(in, site)
 			if passed[site.Stack] {
-				made.Class, made.Notes = lsi.GrowthWatch.String(), append(made.Notes, "free list")
+				made.Notes = append(made.Notes, "free list")
 			}
 			o.Top = append(o.Top, made)
 		} else {
