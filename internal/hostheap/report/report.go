@@ -297,7 +297,7 @@ func gaps(s *hostheap.Snapshot) (why, degraded []string) {
 	if !s.Attached {
 		return []string{"the process ended before its allocations were recorded"}, nil
 	}
-	if s.Flags&hostheap.InFront != 0 && s.Total.Allocs == 0 {
+	if t := &s.Tally; s.Flags&hostheap.InFront != 0 && s.Total.Allocs+t.Below.Count+t.Unsampled.Count+t.Untracked.Count == 0 {
 		why = append(why, "the allocator of the program is found before ours and has passed nothing on")
 	}
 	if s.Truncated&hostheap.TruncStopped != 0 {

@@ -260,6 +260,19 @@ func TestHonesty(t *testing.T) {
 		t.Errorf("%d rows, %v", rows, err)
 	}
 
+	const nothing = "not usable as leak conclusion: the allocator of the program is found before ours and has passed nothing on"
+	front := newScene(t, hostheap.Limits{})
+	front.tables.Header().Flags |= hostheap.InFront
+	front.open(hostheap.Options{Threshold: 100})
+	if out := text(t, report.Make(front.input(front.close))); !strings.Contains(out, nothing) {
+		t.Errorf("nothing was passed on, and the report says\n%s", out)
+	}
+	front.open(hostheap.Options{Threshold: 100})
+	front.p.Slot(1).Below = hostheap.Size{Count: 7, Bytes: 70}
+	if out := text(t, report.Make(front.input(front.close))); strings.Contains(out, nothing) {
+		t.Errorf("small blocks were passed on, and the report says\n%s", out)
+	}
+
 	early := newScene(t, hostheap.Limits{})
 	early.open(hostheap.Options{})
 	early.tables.Header().Attached = 0
