@@ -113,7 +113,7 @@ func TestATBOlder(t *testing.T) {
 			if c.renamed != "" {
 				dir = older(t, c.renamed)
 			}
-			j.env = []string{"LD_LIBRARY_PATH=" + dir}
+			j.env = []string{"LD_LIBRARY_PATH=" + dir + ":" + filepath.Join(build, "vnpu", "lib64")}
 			j.run().want(0)
 			if got := withoutRows(j.stdout.String()); !strings.HasPrefix(got, "last 23 saved 0\n") {
 				t.Errorf("the program says %q", got)
