@@ -2,8 +2,8 @@
 
     PYTHONMALLOC=malloc msmemscope --analysis=host-leaks python3 hostleak.py
 
-names the two lines. PYTHONMALLOC=malloc because Python keeps small objects in arenas of its own otherwise, where no
-tool that watches malloc sees them.
+names the two lines, and the one that makes the keys which leak with the second. PYTHONMALLOC=malloc because Python
+keeps small objects in arenas of its own otherwise, where no tool that watches malloc sees them.
 
 It ends by os._exit: in an orderly exit the interpreter frees what its modules hold, also what has leaked, and a report
 on the end of the process shows nothing of it. In a program of your own, close the window before the end, by stop().
@@ -41,7 +41,7 @@ def main():
         cache[step] = bytearray(2048)
         while len(cache) > 50:
             cache.popitem(last=False)
-        step += 1
+        step += 1  # a key of history, which stays
         time.sleep(pause)
     print(f"register {len(handlers)} blocks, remember {len(history)} blocks, table {len(table)} blocks", flush=True)
     os._exit(0)
