@@ -84,7 +84,7 @@ func (d Done) Lines() string {
 		text += FlushNotice + "\n"
 	}
 	if d.Living > 0 {
-		text += fmt.Sprintf("[msmemscope] Info: %d process(es) of the program live on; their recording goes on in the background.\n", d.Living)
+		text += fmt.Sprintf("[msmemscope] Info: %d process(es) of the program live on; their recording goes on in the background, their reports go into their logs.\n", d.Living)
 	}
 	return text
 }

@@ -96,6 +96,7 @@ func (l *launcher) start(program []string) int {
 	keepDescriptors()
 	ignoreStops()
 	l.out.incomplete = false
+	l.session = name
 	l.listener, l.target, l.signals, l.nest = listener, target, make(chan os.Signal), make(chan *canary, 1)
 	go read(l.signals)
 	go keepCanary(l.nest, canaryPause)
@@ -106,6 +107,7 @@ type launcher struct {
 	cfg       *config.Config
 	exe       string // of the collector
 	listener  *os.File
+	session   string // its name
 	target    *process
 	signals   chan os.Signal
 	canary    *canary      // nil for a moment after the start and after a signal to the group
@@ -158,10 +160,24 @@ func (l *launcher) run() int {
 				l.buried("the program runs on without being recorded")
 			}
 		case status := <-ended:
+			if l.collector == nil {
+				l.leave()
+			}
 			l.listener.Close()
 			l.finish()
 			return exitCode(status)
 		}
+	}
+}
+
+// leave starts a collector for what the program leaves behind in the background, though none of it has used a device so far. It goes on
+// silently: nobody knows whether there will be anything to record.
+func (l *launcher) leave() {
+	if l.out.found != nil || l.out.incomplete || len(control.Carriers(l.session, l.target.pid)) == 0 {
+		return
+	}
+	if c, err := startCollector(l.exe, l.listener, l.cfg); err == nil {
+		c.finish()
 	}
 }
 

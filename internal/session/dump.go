@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"strings"
 	"sync/atomic"
 
 	"memscope/internal/config"
@@ -197,6 +198,11 @@ func (d *dump) finish(report *bytes.Buffer) {
 			d.session.talk.process("Info", d.pid, "no event belongs to a card that the options select, so there is no dump")
 		}
 		d.spool = nil
+	}
+	if d.session.talk.over() { // nobody else reads it
+		for line := range strings.Lines(report.String()) {
+			d.log.Logf(config.Info, "%s", strings.TrimSuffix(line, "\n"))
+		}
 	}
 	_ = d.stacks.Close()
 	if d.missing > 0 {

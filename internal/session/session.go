@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,11 +76,32 @@ func (s *session) run(finish <-chan struct{}) {
 		s.conclude()
 	}
 	s.talk.close()
-	for !s.close() {
-		<-s.changed
-	}
+	s.linger()
 	<-s.talk.idle
 }
+
+// linger serves what lives on until nobody is left who has joined, or still may.
+func (s *session) linger() {
+	name := strings.TrimPrefix(s.listener.Addr().String(), "@")
+	for {
+		if carriers := control.Carriers(name, 0); len(carriers) > 0 {
+			if p, err := watch(carriers[0]); err == nil {
+				for !p.ended() && control.Carries(name, p.pid) {
+					time.Sleep(lingerPause)
+				}
+				p.close()
+			}
+			continue // it may have started others
+		}
+		if s.close() {
+			return
+		}
+		<-s.changed
+	}
+}
+
+// lingerPause lies between two looks whether a process that lives on still does.
+const lingerPause = 200 * time.Millisecond
 
 // runAlone serves a program that has started this collector itself, until that and what it has forked have ended.
 func (s *session) runAlone() {

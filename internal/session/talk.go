@@ -90,6 +90,13 @@ func (t *talk) close() {
 	t.ready.Signal()
 }
 
+// over says whether nobody hears any more what is said: the launcher has what it wanted, or is gone.
+func (t *talk) over() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.done
+}
+
 func (t *talk) send(encode *json.Encoder) {
 	defer close(t.idle)
 	for {

@@ -188,6 +188,26 @@ func TestGrandchildLivesOn(t *testing.T) {
 	}
 }
 
+// What a script leaves in the background may come to the card when the script has ended long since: `nohup python train.py &`.
+func TestBackgroundComesLate(t *testing.T) {
+	j := under(t, "sh", "-c", "setsid sh -c 'sleep 0.5; exec "+example("train")+"' </dev/null >/dev/null 2>&1 & echo launched")
+	j.run().want(0)
+	if out := j.stdout.String() + j.stderr.String(); out != "launched\n" {
+		t.Errorf("output %q", out)
+	}
+	waitFor(t, "the end of the recording", func() bool {
+		dumps, _ := filepath.Glob(filepath.Join(j.out, "*", "device_*", "dump", "*"))
+		spools, _ := filepath.Glob(filepath.Join(j.out, "*", "*spool*"))
+		return len(dumps) == 2 && len(spools) == 0
+	})
+	j.dumps()
+	logs, _ := filepath.Glob(filepath.Join(j.out, "*", "msmemscope_logs", "*"))
+	waitFor(t, "the report in the log", func() bool {
+		text, _ := os.ReadFile(logs[0])
+		return bytes.Contains(text, []byte("Detected memory leaks on device 0")) && bytes.Contains(text, []byte("SUMMARY"))
+	})
+}
+
 // A pipe to a program that ends early must not hurt the program: `msmemscope prog | head -1`.
 func TestClosedOutput(t *testing.T) {
 	j := under(t)
