@@ -9,12 +9,11 @@ import (
 // not cost a walk through many.
 const pageBytes = 16384
 
-// Kinds of pages of a tree.
+// Kinds of pages of a tree. Without the bit leaf it is an inner page.
 const (
-	indexInner = 2
-	tableInner = 5
-	indexLeaf  = 10
-	tableLeaf  = 13
+	leaf      = 8
+	indexLeaf = 2 | leaf
+	tableLeaf = 5 | leaf
 )
 
 // What stays of a payload on the page of its cell: all of it up to maxLocal, else between minLocal and maxLocal so that the last overflow page is
@@ -53,7 +52,7 @@ func (p *page) begin(no uint32, kind byte) {
 	p.no, p.kind, p.cells, p.free = no, kind, 0, pageBytes
 }
 
-func (p *page) inner() bool { return p.kind == tableInner || p.kind == indexInner }
+func (p *page) inner() bool { return p.kind&leaf == 0 }
 
 // head is where the page's own header begins.
 func (p *page) head() int {

@@ -55,8 +55,9 @@ type Writer struct {
 	done    bool // Finish has succeeded
 }
 
-// New begins a database in f, which must be empty and open for reading and writing at any place. It owns f from now on, unless there is an error. scratch makes a file for
-// indexes that are too large to be sorted in memory (about 40 bytes a row); it is asked at most once, and Close closes what it gave.
+// New begins a database in f, which must be empty and open for reading and writing at any place. It owns f from now on, unless there is an error.
+// scratch makes a file for indexes that are too large to be sorted in memory (about 20 bytes a row for those of a dump). It is asked until it
+// gives one, and Close closes that.
 func New(f *os.File, table Table, scratch func() (*os.File, error)) (*Writer, error) {
 	if len(table.Name) >= 7 && strings.EqualFold(table.Name[:7], "sqlite_") {
 		return nil, fmt.Errorf("the table cannot be named %s: SQLite keeps names that begin with sqlite_ for itself", table.Name)

@@ -306,7 +306,7 @@ func TestDeep(t *testing.T) {
 
 // TestSorted sorts more entries than fit the memory: in order, the other way, by few keys, and by random ones.
 func TestSorted(t *testing.T) {
-	const n = 3*sortEntries + 100
+	const n = 2*sortEntries + 100
 	w, path := begin(t)
 	r := rand.New(rand.NewPCG(4, 4))
 	for i := range int64(n) {
@@ -318,7 +318,7 @@ func TestSorted(t *testing.T) {
 	for i := range w.sorters {
 		runs = append(runs, len(w.sorters[i].runs))
 	}
-	if !slices.Equal(runs, []int{1, 3, 3, 3}) {
+	if !slices.Equal(runs, []int{1, 2, 2, 2}) {
 		t.Errorf("runs %v", runs)
 	}
 	end(t, w)

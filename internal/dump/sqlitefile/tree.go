@@ -20,9 +20,9 @@ type fullPage struct {
 	bytes []byte
 }
 
-func newTree(pages *pager, leaf byte) tree {
+func newTree(pages *pager, kind byte) tree {
 	root := pages.next()
-	return tree{pages: pages, root: root, levels: []*page{newPage(root, leaf)}}
+	return tree{pages: pages, root: root, levels: []*page{newPage(root, kind)}}
 }
 
 // add adds a cell behind all others. key is its rowid if it is of a table.
@@ -39,22 +39,18 @@ func (t *tree) insert(level int, cell []byte) {
 	// The page is full. What stands between it and the next one goes into the page above: the largest key of a table's leaf, else the last cell.
 	right := uint32(0)
 	var between []byte
-	switch last := []byte(nil); {
+	switch {
 	case p.kind == tableLeaf:
 		between = appendVarint(nil, uint64(t.key))
 	case p.inner():
-		last = p.pop()
+		last := p.pop()
 		right = binary.BigEndian.Uint32(last)
 		between = append(between, last[4:]...)
 	default:
 		between = append(between, p.pop()...)
 	}
 	if level == len(t.levels)-1 {
-		inner := byte(tableInner)
-		if p.kind == indexLeaf || p.kind == indexInner {
-			inner = indexInner
-		}
-		t.levels = append(t.levels, newPage(t.root, inner))
+		t.levels = append(t.levels, newPage(t.root, p.kind&^leaf))
 		p.no = t.pages.next()
 	}
 	up := append(binary.BigEndian.AppendUint32(nil, p.no), between...)
