@@ -223,10 +223,12 @@ func thinning(s *Stack) bool {
 	return ratio > 0
 }
 
-// stopped says that growth which came in many steps has not gone on for so long that this is no chance.
+// stopped says that growth which came in many steps has not gone on for an eighth of the time or more, for so long that this is no chance,
+// and twice as long as ever before: a program may work in phases.
 func stopped(s *Stack) bool {
-	last := lastStep(s.Live)
-	return math.Pow(float64(last+1)/float64(len(s.Live)), steps(s.Live)) < stoppedChance
+	n := len(s.Live)
+	last, longest := pauses(s.Live)
+	return 8*last >= n && last > 2*longest && math.Pow(float64(n-last)/float64(n), steps(s.Live)) < stoppedChance
 }
 
 // release is R: how little of what could have been freed was, and whether what survives goes on surviving.

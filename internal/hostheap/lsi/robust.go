@@ -86,13 +86,23 @@ func steps(y []float64) float64 {
 	return sum * sum / squares
 }
 
-// lastStep is where the lasting growth has come to its end.
-func lastStep(y []float64) int {
-	i := len(y) - 1
-	for i > 0 && y[i-1] >= y[len(y)-1] {
-		i--
+// pauses are for how long the lasting growth has come to an end, and its longest pause before.
+func pauses(y []float64) (last, longest int) {
+	step, least := len(y), y[len(y)-1] // step: the earliest later moment with growth, the end at first
+	first := true
+	for i := len(y) - 2; i >= 0; i-- {
+		if y[i] >= least {
+			continue
+		}
+		least = y[i]
+		if first {
+			last, first = step-i-2, false
+		} else {
+			longest = max(longest, step-i-2)
+		}
+		step = i + 1
 	}
-	return i
+	return last, longest
 }
 
 // direction is the share of ups over downs among the increments, by their sums: from -1 to 1.
