@@ -18,7 +18,7 @@ vnpu_profapi := vnpu/profapi/profapi.c
 vnpu_dcmi := vnpu/dcmi/dcmi.c
 vnpu_nnopbase := $(wildcard vnpu/nnop/*.c)
 vnpu_acl_op_compiler := $(wildcard vnpu/op_compiler/*.c)
-vnpu_empty := ge_runner graph acl_tdt_channel hccl
+vnpu_empty := ge_runner graph acl_tdt_channel
 $(foreach l,$(vnpu_empty),$(eval vnpu_$(l) := vnpu/empty/empty.c))
 vnpu_below_runtime := ascend_hal
 vnpu_below_nnopbase := runtime
@@ -47,12 +47,14 @@ $(OUT)/vnpu/atb/%/lib/libatb.so: vnpu/atb/atb.cpp $(VNPU_HEADERS) vnpu/vnpu.mk $
 	$(CXX) -std=c++17 -O2 -g -Wall -Wextra -Werror -Ivnpu/include $(vnpu_atb_$*) -fPIC -shared -Wl,-soname,libatb.so \
 		-Wl,-rpath,'$$ORIGIN/../../../lib64' -Wl,-z,now -o $@ $< -L$(OUT)/vnpu/lib64 -lascendcl
 
-# libopapi.so, the operators: in C++, and so like libatb.so.
-vnpu_opapi := $(if $(vnpu_atb),$(OUT)/vnpu/lib64/libopapi.so)
-$(OUT)/vnpu/lib64/libopapi.so: $(wildcard vnpu/opapi/*) $(VNPU_HEADERS) vnpu/vnpu.mk $(OUT)/vnpu/lib64/libnnopbase.so
+# libopapi.so, the operators, and libhccl.so: in C++, and so like libatb.so.
+vnpu_opapi := $(if $(vnpu_atb),$(OUT)/vnpu/lib64/libopapi.so $(OUT)/vnpu/lib64/libhccl.so)
+$(OUT)/vnpu/lib64/libopapi.so: $(wildcard vnpu/opapi/*.cpp)
+$(OUT)/vnpu/lib64/libhccl.so: vnpu/hccl/hccl.cpp vnpu/opapi/tensor.cpp
+$(OUT)/vnpu/lib64/libopapi.so $(OUT)/vnpu/lib64/libhccl.so: $(VNPU_HEADERS) vnpu/vnpu.mk $(OUT)/vnpu/lib64/libnnopbase.so
 	@mkdir -p $(@D)
-	$(CXX) -std=c++17 -O2 -g -Wall -Wextra -Werror -fvisibility=hidden -Ivnpu/include -fPIC -shared -Wl,-soname,libopapi.so \
-		-Wl,-rpath,'$$ORIGIN' -Wl,-z,now -o $@ $(wildcard vnpu/opapi/*.cpp) -L$(OUT)/vnpu/lib64 -Wl,--no-as-needed -lnnopbase -lruntime
+	$(CXX) -std=c++17 -O2 -g -Wall -Wextra -Werror -fvisibility=hidden -Ivnpu/include -fPIC -shared -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' \
+		-Wl,-z,now -o $@ $(filter %.cpp,$^) -L$(OUT)/vnpu/lib64 -Wl,--no-as-needed -lnnopbase -lruntime
 
 vnpu_artefacts := $(vnpu_libs:%=$(OUT)/vnpu/lib64/lib%.so) $(vnpu_atb) $(vnpu_opapi)
 artefacts += $(vnpu_artefacts)

@@ -3,6 +3,8 @@
 No tensor is kept: what is noted of one is its address, size, type and shape.
 """
 
+import os
+
 from . import _agent
 
 _READ, _WRITE = 1, 2
@@ -28,6 +30,15 @@ def switch(events):
         _mode = _mode_class()()
         _mode.launches, _mode.accesses = bool(events & _agent.LAUNCH), bool(events & _agent.ACCESS)
         _mode.__enter__()
+
+
+def _forked():
+    """A child by fork has no card (torch_npu refuses it): operators, as of a worker of a DataLoader, are the host's."""
+    if _mode is not None:
+        _mode.launches = _mode.accesses = False
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def _supported():

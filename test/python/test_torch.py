@@ -20,6 +20,7 @@ class Aten(Case):
     def collect(self, script, events="alloc,free,launch,access", **more):
         return self.run_script(
             f"""
+import os
 msmemscope.config(output_path="out", events="{events}")
 a, b = torch.empty(2, 3, device="npu:0"), torch.empty(3, 4, device="npu:0")
 msmemscope.start()
@@ -44,6 +45,10 @@ c = torch.add(a, a)
         row = next(r for r in run.rows() if r["Event"] == "OP_LAUNCH")
         self.assertEqual(row["Name"], "torch._ops.aten.add.Tensor")
         self.assertEqual((row["Device Id"], row["Ptr"], row["Attr"]), ("0", "N/A", {}))
+
+    def test_a_forked_child_has_no_card(self):
+        run = self.collect("if not os.fork():\n    torch.add(a, a)\n    os._exit(0)\nos.wait()\ntorch.matmul(a, b)")
+        self.assertEqual(operators(run), [("ATEN_START", "mm.default"), ("ATEN_END", "mm.default")])
 
     def test_accesses(self):
         run = self.collect("d = torch.matmul(a, b)")

@@ -8,6 +8,7 @@ torch.npu.memory_allocated() and memory_reserved(), and at the end the blocks th
 of torch.npu.memory_snapshot().
 """
 
+import collections
 import csv
 import glob
 import json
@@ -59,31 +60,72 @@ def out_of_memory(rows, _told, _report):
     return wrong
 
 
-def leaks(rows, _told, report):
+def leaks(rows, _told, report, script="accumulate.py", steps=range(2, 6)):
     """What the report has as leaks is what the planted line has allocated, in every step that is judged."""
-    text = (HERE / "scripts/accumulate.py").read_text().splitlines()
+    text = (HERE / "scripts" / script).read_text().splitlines()
     line = next(n for n, content in enumerate(text, 1) if "planted" in content)
     found = re.findall(r"Direct Pytorch Caching memory pool leak of .* at (0x\w+) .*at step (\d+)", report)
     births = {}  # the last one at each address
     for row in rows:
         if row["Event"] == "MALLOC" and row["Event Type"] == "PTA":
-            births[int(row["Ptr"], 16)] = f"accumulate.py({line})" in str(row)
+            births[int(row["Ptr"], 16)] = f"{script}({line})" in str(row)
     others = sorted(address for address, _ in found if not births.get(int(address, 16)))
-    steps = sorted({int(step) for _, step in found})
-    print(f"  {len(found)} leaks of steps {steps}")
+    of = sorted({int(step) for _, step in found})
+    print(f"  {len(found)} leaks of steps {of}")
     wrong = [f"reported, and not of line {line}: {others}"] if others else []
-    return wrong if steps == [2, 3, 4, 5] else [*wrong, f"steps {steps}, not 2 to 5"]
+    return wrong if of == list(steps) else [*wrong, f"steps {of}, not {list(steps)}"]
 
 
+def of_one(rows, told, report):
+    """Of two processes the one with card 1 leaks, and only that one."""
+    card = next(point["device"] for point in told if "device" in point)
+    return leaks(rows, told, report, "pair.py", range(2, 6) if card else [])
+
+
+def operators(rows, told, _report):
+    """Names and numbers of the operators are those of PyTorch's profiler."""
+    begin, end = next(line["window"] for line in told if "window" in line)
+    profiled = next(line["operators"] for line in told if "operators" in line)
+    found = collections.Counter()
+    for row in rows:
+        if row["Event Type"] == "ATEN_START" and begin <= int(row["Timestamp(ns)"]) <= end:
+            _torch, _ops, space, name, _form = row["Name"].split(".")
+            if space in ("aten", "npu"):  # not marks of ranges
+                found[f"{space}::{name}"] += 1
+    print(f"  {sum(found.values())} operators, {len(found)} different ones")
+    names = sorted(found.keys() | profiled.keys())
+    differ = {n: (found[n], profiled.get(n, 0)) for n in names if found[n] != profiled.get(n, 0)}
+    return [f"rows and the profiler's operators: {differ}"] if differ or not found else []
+
+
+def stacks(rows, _told, _report):
+    """What the program's own thread allocates, without the GIL, has a line of the script; threads of autograd have none."""
+    threads = {True: set(), False: set()}
+    for row in rows:
+        if row["Event"] == "MALLOC" and row["Event Type"] == "PTA":
+            text = row["Call Stack(Python)"]
+            own = row["Thread Id"] == row["Process Id"]
+            threads[own].add("a line" if "accumulate.py(" in text else text)
+    print(f"  stacks of the program's thread: {threads[True]}, of others: {threads[False]}")
+    return [] if threads == {True: {"a line"}, False: {"NA"}} else [f"stacks: {threads}"]
+
+
+LEAKS = ["--analysis=leaks", "--call-stack=python"]
 CASES = {  # name: script, environment, options, check of its own
     "mlp": ("mlp.py", {}),
     "values": ("values.py", {"VNPU_STRICT": "1"}),
     "transformer": ("transformer.py", {}),
-    "accumulate": ("accumulate.py", {}, ["--analysis=leaks", "--call-stack=python"], leaks),
+    "accumulate": ("accumulate.py", {}, LEAKS, leaks),
+    "stacks": ("accumulate.py", {}, ["--level=kernel", "--call-stack=python"], stacks),
     "memory": ("memory.py", {}),
     "expandable": ("memory.py", EXPANDABLE),
     "workspace": ("mlp.py", {"VNPU_WORKSPACE": "1M,aclnnMm=5M"}),
+    "loader": ("loader.py", {"VNPU_STRICT": "1"}),
+    "gloo": ("pair.py gloo", {"VNPU_STRICT": "1"}, LEAKS, of_one),
+    "ddp": ("pair.py ddp", {"VNPU_STRICT": "1"}),
+    "fsdp2": ("pair.py fsdp2", {"VNPU_STRICT": "1"}, LEAKS, of_one),
     "owners": ("owners.py", {}, ["--analysis=decompose"], owners),
+    "operators": ("operators.py", {"VNPU_STRICT": "1"}, ["--level=op"], operators),
     "oom": ("oom.py", {"VNPU_HBM_BYTES": "1G"}, ["--analysis=oom:3", "--call-stack=python"], out_of_memory),
 }
 TIMEOUT_S = 1800
@@ -111,14 +153,20 @@ def environment(venv, build, home, more):
     return result
 
 
-def rows_of(directory):
+def rows_of(directory, pid):
     rows = []
-    for path in glob.glob(f"{directory}/out/**/memscope_dump_*.csv", recursive=True):
+    for path in glob.glob(f"{directory}/out/**/msmemscope_{pid}_*/**/memscope_dump_*.csv", recursive=True):
         with open(path, newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):
                 row["Attr"] = attributes(row["Attr"])
                 rows.append(row)
     return sorted(rows, key=lambda row: int(row["Timestamp(ns)"]))
+
+
+def report_of(pid, report):
+    """What the report says about a process; with one process there is no line that names it."""
+    head, *parts = re.split(r"^====== Process (\d+) .*$", report, flags=re.M)
+    return dict(zip(parts[::2], parts[1::2])).get(pid, "") if parts else head
 
 
 def compare(rows, points):
@@ -161,7 +209,9 @@ def run(name, venv, build, home):
     options, check = rest or ([], None)
     with tempfile.TemporaryDirectory() as directory:
         points = pathlib.Path(directory, "points")
-        program = [str(venv / "bin/python"), str(HERE / "scripts" / script)]
+        points.mkdir()
+        script, *arguments = script.split()
+        program = [str(venv / "bin/python"), str(HERE / "scripts" / script), *arguments]
         done = subprocess.run(
             [f"{build}/bin/msmemscope", "--output-path=out", *options, *program],
             cwd=directory,
@@ -171,14 +221,18 @@ def run(name, venv, build, home):
             timeout=TIMEOUT_S,
             check=False,
         )
-        if done.returncode or not points.exists():
+        pids = {path.name for path in points.iterdir()}
+        if done.returncode or not pids:
             return [f"status {done.returncode}", done.stdout[-3000:], done.stderr[-6000:]]
-        told = [json.loads(line) for line in points.read_text().splitlines()]
-        rows = rows_of(directory)
-        wrong = compare(rows, told)
-        if check:
-            wrong += check(rows, told, done.stdout)
-        print(f"  {len(told)} points, {len(told[-1]['blocks'])} blocks at the end, {len(rows)} rows")
+        recorded = {path.name.split("_")[1] for path in pathlib.Path(directory, "out").glob("msmemscope_*")}
+        wrong = [f"rows of process {pid}, which is none of the script's" for pid in sorted(recorded - pids)]
+        for pid in sorted(pids):
+            told = [json.loads(line) for line in (points / pid).read_text().splitlines()]
+            rows = rows_of(directory, pid)
+            wrong += compare(rows, told)
+            if check:
+                wrong += check(rows, told, report_of(pid, done.stdout))
+            print(f"  {len(told)} points, {len(told[-1]['blocks'])} blocks at the end, {len(rows)} rows")
         for line in done.stdout.splitlines() + done.stderr.splitlines():
             if line.startswith(("loss", "caught", "vnpu:")):
                 print("  " + line)

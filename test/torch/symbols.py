@@ -130,7 +130,7 @@ extern "C" void *KEYS()
 def cuda(site):
     """Every function of theirs returns 100, "no CUDA device"; torch finds none and goes on.
 
-    They go where the wheel looks first.
+    They go where every wheel looks.
     """
     libraries = collections.defaultdict(set)
     torch = list(site.glob("torch/lib/*.so*"))
@@ -153,7 +153,7 @@ def cuda(site):
             script += f'"{version}" {{ global: {names}}};\n'
         if soname.startswith("libcudart") and KEYS in have:
             body += KEEP_OUT
-        compile_library(body, site / "nvidia/cu13/lib" / soname, script=script)
+        compile_library(body, site / "torch/lib" / soname, script=script)
         print(f"{soname}: {len(symbols)} symbols")
 
 

@@ -37,6 +37,9 @@ struct aclOpExecutor {
 };
 
 /* Bytes of an element; 0 for a type that we do not know. */
-size_t vnpu_element_size(aclDataType type);
+#ifdef __cplusplus
+extern "C"
+#endif
+    size_t vnpu_element_size(aclDataType type);
 
 #endif

@@ -1,4 +1,4 @@
-/* index.cpp - operators that take elements by their places. */
+/* index.cpp - operators that take elements by their places, sort or move them. */
 #include <algorithm>
 #include <numeric>
 
@@ -125,4 +125,25 @@ OPERATOR(aclnnTopkV2,
 {
     (void)k, (void)sorted, (void)policy;
     sort(self, dim, largest, value, place);
+}
+
+/* `pad` has what goes before and behind each dimension, the last one first; less than 0 cuts off. */
+OPERATOR(aclnnConstantPadNd, (const aclTensor *self, const aclIntArray *pad, const aclScalar *value, aclTensor *out),
+         (self, pad, value, out))
+{
+    Values x = read(self), y(count(out), number(value));
+    Shape from = shape(self), to = shape(out);
+    for (int64_t i = 0; i < (int64_t)x.size(); i++) {
+        int64_t at = 0, step = 1, rest = i;
+        bool inside = true;
+        for (size_t d = from.size(); d-- > 0; rest /= from[d], step *= to[d]) {
+            size_t pair = 2 * (from.size() - 1 - d);
+            int64_t place = rest % from[d] + (pair < pad->size ? pad->values[pair] : 0);
+            inside = inside && place >= 0 && place < to[d];
+            at += place * step;
+        }
+        if (inside)
+            y[at] = x[i];
+    }
+    write(out, y);
 }

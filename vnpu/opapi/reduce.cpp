@@ -177,6 +177,25 @@ OPERATOR(aclnnCat, (const aclTensorList *tensors, int64_t dim, aclTensor *out), 
     write(out, y);
 }
 
+/* Each tensor in as many chunks along its first dimension, filled up with zeros; chunk by chunk, one tensor behind another. */
+OPERATOR(aclnnChunkCat, (const aclTensorList *tensors, int64_t dim, int64_t chunks, aclTensor *out),
+         (tensors, dim, chunks, out))
+{
+    if (dim != 0)
+        throw Unsupported();
+    int64_t row = count(out) / chunks, begin = 0;
+    Values y(count(out));
+    for (uint64_t t = 0; t < tensors->size; t++) {
+        Shape sizes = shape(tensors->values[t]);
+        Values x = read(tensors->values[t]);
+        int64_t part = (sizes[0] + chunks - 1) / chunks * (count(sizes) / sizes[0]);
+        for (int64_t i = 0; i < (int64_t)x.size(); i++)
+            y[i / part * row + begin + i % part] = x[i];
+        begin += part;
+    }
+    write(out, y);
+}
+
 OPERATOR(aclnnStack, (const aclTensorList *tensors, int64_t dim, aclTensor *out), (tensors, dim, out))
 {
     Around whole(shape(out), dim);

@@ -1,4 +1,4 @@
-"""What torch_npu says about its memory at points of a script: lines of JSON in $TORCH_POINTS."""
+"""What torch_npu says about its memory at points of a script: lines of JSON in $TORCH_POINTS/PID."""
 
 import contextlib
 import ctypes
@@ -13,7 +13,7 @@ def tell(**what):
     """One more line, for a test of its own."""
     path = os.environ.get("TORCH_POINTS")
     if path:
-        with open(path, "a", encoding="utf-8") as file:
+        with open(f"{path}/{os.getpid()}", "a", encoding="utf-8") as file:
             file.write(json.dumps(what) + "\n")
 
 
@@ -33,7 +33,7 @@ def point():
     for device in range(torch.npu.device_count()):
         # A card without tensors is not asked: torch_npu 2.13 would take it for used then, and the next backward would
         # fail for want of its streams.
-        if device and not torch.npu.memory_reserved(device):
+        if device != torch.npu.current_device() and not torch.npu.memory_reserved(device):
             continue
         # Rows have the total of their own time, and that memory is given back to the driver makes no row: a block that
         # comes and goes does.

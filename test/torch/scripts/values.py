@@ -38,6 +38,7 @@ SIZED = {
     "mask": lambda a, i: [a[a > 0], torch.masked_select(a[:3, :4], i > 2)],
     "nonzero": lambda a, i: [i.nonzero(), torch.where(a > 0)[1], (i == 3).nonzero(), a[0, 0].nonzero()],
     "unique": lambda a, i: [*torch.unique(i, return_inverse=True, return_counts=True), torch.unique(i, dim=0)],
+    "pad": lambda a, i: [nn.functional.pad(a, (1, 2), value=7), nn.functional.pad(a[:3], (0, -1, 2, 0))],
     "sort, topk": lambda a, i: [*a.sort(descending=True), *i.sort(dim=0), *a.topk(3), *a.topk(2, 0, largest=False)],
     "unique_consecutive": lambda a, i: [*torch.unique_consecutive(i.sort()[0].flatten(), return_counts=True)],
     "index": lambda a, i: [a[i[0]], a[:, i[1]], a[i[0], i[1]], a[i[0], :3], a[i[:, :1], i[:1]], a[2, i[1]]],
