@@ -99,7 +99,7 @@ def operators(rows, told, _report):
 
 
 def stacks(rows, _told, _report):
-    """What the program's own thread allocates, without the GIL, has a line of the script; threads of autograd have none."""
+    """What the program's own thread allocates, without the GIL, has a line; threads of autograd have none."""
     threads = {True: set(), False: set()}
     for row in rows:
         if row["Event"] == "MALLOC" and row["Event Type"] == "PTA":
