@@ -43,3 +43,19 @@ func (p *parser) setWatch(value string) error {
 	p.req.config.Watch = w
 	return nil
 }
+
+// watchText is what setWatch reads w from.
+func watchText(w config.Watch) string {
+	if w.End == "" {
+		return "off"
+	}
+	text := w.Start
+	if w.Output != config.AllOutputs {
+		text += ":" + strconv.FormatUint(uint64(w.Output), 10)
+	}
+	text += "," + w.End
+	if w.Full {
+		text += ",full-content"
+	}
+	return shown(text)
+}

@@ -18,19 +18,23 @@ _KEYS = (
     "sample_rate",
 )
 _OLD_KEYS = {"data_format": "format", "output": "output_path"}
+_EVENTS = ("alloc", "free", "launch", "access", "traceback", "none")
 
 _window = None  # options of the next windows on the host heap, a list of (name, value); None: config() has set none
 
 
 def config(*args, **kwargs):
-    """Set the options of this process: those of the command line, with ``_`` for ``-``.
+    """Set options of this process, which are called as on the command line, with ``_`` for ``-``.
 
-    Each call starts from the defaults; ``format``, ``output_path`` and ``watch`` keep their first setting. Values are
-    strings as on the command line; ``analysis`` may be a list of them. ``events`` also takes ``traceback``, the trace
-    of Python functions. Without arguments everything is as by default.
+    They are ``call_stack``, ``level``, ``events``, ``device``, ``format``, ``output_path``, ``analysis`` and ``watch``,
+    and ``data_format`` and ``output`` for two of them as in older scripts. Each call starts from the defaults;
+    ``format``, ``output_path`` and ``watch`` keep their first setting, which under ``msmemscope python ...`` is that
+    of the command line. Values are strings as on the command line; ``analysis`` may be a list of them. ``events`` also
+    takes ``traceback``, the trace of Python functions. Without arguments everything is as by default.
 
-    ``analysis="host-leaks"`` is for a process whose host heap is recorded: the options are those of the windows that
-    start() opens. While a window is open the call changes nothing and says so.
+    ``analysis="host-leaks"`` is for a process whose host heap is recorded: the options, with ``host_leak_mode``,
+    ``block_size_threshold`` and ``sample_rate``, are those of the windows that start() opens. While a window is open
+    the call changes nothing and says so.
 
     Raises:
         TypeError: a positional argument, or a value that is no string.
@@ -89,6 +93,9 @@ def _without_traceback(events):
     """traceback is no event of the collector's: Python functions are traced by this module."""
     tokens = _tokens(events)
     kept = [token for token in tokens if token != "traceback"]
+    for token in tokens:
+        if token not in _EVENTS:
+            raise ValueError(f"events does not know {token!r}; accepted: {', '.join(_EVENTS)}")
     if "traceback" in tokens and "none" in kept:
         raise ValueError(f"events={events!r} mixes none with other words")
     return ",".join(kept), "traceback" in tokens

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import unittest
 
 from harness import Case
@@ -37,7 +38,7 @@ class Config(Case):
 
     def test_bad_values(self):
         for text, words in (
-            ('events="alloc,bogus"', ["events", "bogus", "alloc"]),
+            ('events="alloc,bogus"', ["events", "bogus", "alloc", "traceback"]),
             ('events="none,alloc"', ["none"]),
             ('events="none,traceback"', ["none"]),
             ('analysis="leak"', ["analysis", "leak"]),
@@ -332,8 +333,24 @@ class UnderTheLauncher(Case):
             """
         run = self.run_script(script, launcher="--collect-mode=deferred --output-path=out")
         self.assertIn("can only be set once", run.err, "the command line has set it")
+        stays = os.path.join(os.path.realpath(run.directory), "out")
+        self.assertIn(f'[msmemscope] Warn: output_path stays {stays}; "other" is not used.', run.err)
         self.assertEqual([r["Event"] for r in run.rows() if r["Event Type"] == "PTA"], ["MALLOC", "FREE"])
         self.assertIn("stopped", run.out)
+
+    def test_wrong_values_that_would_be_dropped(self):
+        run = self.run_script(
+            """
+            for wrong in {"format": "xml"}, {"output_path": "a?b"}, {"watch": ","}:
+                try:
+                    msmemscope.config(**wrong)
+                except ValueError as e:
+                    print("refused:", e)
+            """,
+            launcher="--output-path=out",
+        )
+        for words in ('--format does not know "xml"', "a?b", "--watch=,"):
+            self.assertRegex(run.out, "refused: .*" + re.escape(words))
 
 
 class HostHeap(Case):
