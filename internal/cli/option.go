@@ -18,6 +18,8 @@ type option struct {
 	// instead names the present spelling of a deprecated one. It works like that, with a note, and is not shown.
 	instead string
 	set     func(p *parser, value string) error
+
+	internal bool // the front says it, nobody else: it cannot be abbreviated
 }
 
 // takesValue tells whether the option has a value; options without arg are flags.
@@ -138,8 +140,8 @@ var options = []*option{
 	{name: "load-api-env", set: sourcedOnly("load-api-env")},
 	{name: "unload-api-env", set: sourcedOnly("unload-api-env")},
 	// What the front does for --load-api-env=host and after it.
-	{name: "serve-shell", arg: "PID", set: (*parser).setServeShell},
-	{name: "release-shell", arg: "SESSION", set: (*parser).setReleaseShell},
+	{name: "serve-shell", arg: "PID", set: (*parser).setServeShell, internal: true},
+	{name: "release-shell", arg: "SESSION", set: (*parser).setReleaseShell, internal: true},
 }
 
 // sourcedOnly is for the sub-commands that the shell front answers when it is sourced with them in first place.
@@ -167,7 +169,7 @@ func findLong(name string) (*option, error) {
 	var found *option
 	var names []string
 	for _, o := range options {
-		if strings.HasPrefix(o.name, name) {
+		if strings.HasPrefix(o.name, name) && !o.internal {
 			found = o
 			names = append(names, "--"+o.name)
 		}
