@@ -85,7 +85,7 @@ type client struct {
 
 func newClient(s *session, proc *process, pid uint64, ring *wire.Ring) *client {
 	c := &client{
-		session: s, proc: proc, pid: pid, name: proc.name(), tasks: pid == uint64(proc.pid), ring: ring,
+		session: s, proc: proc, pid: pid, name: proc.title(), tasks: pid == uint64(proc.pid), ring: ring,
 		reader: wire.NewReader(ring), decoder: newDecoder(s.offset, pid), kernels: newKernels(s.kernels), begun: time.Now(), done: make(chan struct{}),
 		asks: make(chan func()), wake: time.NewTimer(0),
 	}
@@ -435,6 +435,10 @@ func (c *client) rescue() {
 func (c *client) whyNothing() string {
 	if c.cfg.Mode == config.Deferred {
 		return "--collect-mode=deferred waits for a start, which never came"
+	}
+	if c.steps != nil {
+		return fmt.Sprintf("--steps records mstx ranges \"step start\" by their number, and the process has begun %d of them; calls of "+
+			"msmemscope.step() do not count", c.steps.started)
 	}
 	return "none of its events is of the kinds and cards that the options select"
 }

@@ -68,7 +68,7 @@ func (s *session) joinHeap(conn *net.UnixConn, pid, self int) error {
 		}
 	}
 	h := &heap{
-		session: s, cfg: cfg, proc: proc, pid: self, name: proc.name(), tables: tables, recorder: hostheap.NewRecorder(tables, heapBeat()),
+		session: s, cfg: cfg, proc: proc, pid: self, name: proc.title(), tables: tables, recorder: hostheap.NewRecorder(tables, heapBeat()),
 	}
 	h.symbols = &heapSymbols{all: s.symbols, modules: map[uint32]*symbol.Module{}}
 	if stat, err := readStat(fmt.Sprintf("/proc/%d/stat", pid)); err == nil {
@@ -151,7 +151,7 @@ func (h *heap) run() {
 	switch {
 	case stage == 0:
 	case stage == 1 && time.Since(opened) < leastLife && (!h.direct || h.replaced.Load()) && h.cfg.Mode == config.Immediate:
-		h.session.brief.Add(1) // what a script starts by the dozen
+		h.session.tooBrief(h.name) // what a script starts by the dozen
 	default:
 		lines, _ := h.close(true)
 		for _, line := range lines {
@@ -324,8 +324,8 @@ func (h *heap) options(text string) (config.Config, []string, error) {
 // finishHeaps waits for the reports of processes that have ended with the target, and counts those that live on.
 func (s *session) finishHeaps(tick <-chan time.Time) (living int) {
 	defer func() {
-		if n := s.brief.Load(); n > 0 {
-			s.talk.line(fmt.Sprintf("[msmemscope] Info: %d helper program(s) that ran for less than %v have no report on their host heap.", n, leastLife))
+		if line := s.tellBrief(); line != "" {
+			s.talk.line(line)
 		}
 	}()
 	deadline := time.Now().Add(lastMoment)

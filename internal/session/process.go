@@ -87,12 +87,17 @@ func (p *process) name() string {
 	if err != nil {
 		return ""
 	}
-	return strings.Map(func(r rune) rune { // the process may call itself anything
+	return printable(strings.TrimSuffix(string(name), "\n"))
+}
+
+// printable makes what a process calls itself, which may be anything, part of a line.
+func printable(name string) string {
+	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == utf8.RuneError {
 			return '?'
 		}
 		return r
-	}, strings.TrimSuffix(string(name), "\n"))
+	}, name)
 }
 
 // descends says whether pid is a process that ancestor has started, or one that such a process has.

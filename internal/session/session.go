@@ -48,12 +48,12 @@ type session struct {
 
 	strangers atomic.Int32 // processes of other users that were turned away
 	released  atomic.Bool  // a shell wants its programs recorded no more
-	brief     atomic.Int32 // programs that ran too briefly for a report on their host heap
 
 	mu      sync.Mutex
 	live    map[int]*client // by process id, as this process sees it
 	clients []*client       // in order of arrival, until their report is fetched
 	heaps   []*heap         // processes whose host heap is recorded, until their reports are written
+	brief   map[string]int  // programs that ran too briefly for a report on their host heap, by name
 	greeted int             // connections that are being answered
 	closing bool            // no more clients
 	changed chan struct{}   // gets a token when a client or a connection has ended
@@ -64,7 +64,7 @@ type session struct {
 func newSession(cfg *config.Config, options Options, listener *net.UnixListener, control io.Writer, launcher int) *session {
 	return &session{
 		cfg: cfg, options: options, listener: listener, offset: wallOffset(), budget: newBudget(), kernels: newKernelNames(), symbols: symbol.New(), gauge: newGauge(), talk: newTalk(control), launcher: launcher,
-		alone: control == nil, live: map[int]*client{}, changed: make(chan struct{}, 1),
+		alone: control == nil, live: map[int]*client{}, brief: map[string]int{}, changed: make(chan struct{}, 1),
 	}
 }
 

@@ -186,6 +186,17 @@ func TestNobodyComes(t *testing.T) {
 	}
 }
 
+// A process without one of the chosen steps is said to have none, and that step() makes none.
+func TestStepsNeverBegun(t *testing.T) {
+	cfg := settings()
+	cfg.Steps = []uint32{2}
+	r := startRun(t, cfg)
+	r.child("hello 0").wait()
+	if lines := r.conclude(); len(lines) != 1 || !strings.Contains(lines[0], "the process has begun 0 of them; calls of msmemscope.step() do not count") {
+		t.Errorf("lines %q", lines)
+	}
+}
+
 // A process that connects and records nothing leaves nothing behind, and is said to.
 func TestSilentProcess(t *testing.T) {
 	r := startRun(t, settings())
