@@ -219,14 +219,15 @@ const mostPoolName = 63
 func (p *parser) setPools(list string) error {
 	names := fields(list)
 	seen := map[string]bool{"ptaCaching": true, "msleaks": true, "ptaWorkspace": true, "atb": true, "mindsporeMemPool": true, "test": true, "HOST_PINNED": true}
+	taken := map[string]bool{"PTA_CACHING": true, cells.NA: true, "ALL": true} // in any case: dumps are read so, and dump --pool takes "all"
 	for pool := range event.Named {
-		seen[cells.Pool(pool)] = true
+		taken[cells.Pool(pool)] = true
 	}
 	for _, name := range names {
 		switch {
 		case len(name) > mostPoolName || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune("\"'{}:", r) }) || strings.TrimSpace(name) != name:
 			return fmt.Errorf("--pools: %q cannot be a pool; accepted: up to %d bytes of letters, digits and most signs", shown(name), mostPoolName)
-		case seen[name]:
+		case seen[name] || taken[strings.ToUpper(name)]:
 			return fmt.Errorf("--pools: %q is named twice or is a pool that is known already", name)
 		}
 		seen[name] = true

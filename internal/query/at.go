@@ -93,7 +93,7 @@ func (m *moment) holders() []*holder {
 	all := make([]*holder, len(m.all))
 	parts := make([]tally, len(m.all))
 	for i, a := range m.all {
-		all[i] = &holder{Process: pidName(a.PID), Device: deviceName(a.Device), Pool: poolName(a), Used: -1, Tree: &node{Name: poolName(a)}}
+		all[i] = &holder{Process: pidName(a.PID), Device: deviceName(a.Device), Pool: m.env.names.Name(a.Pool), Used: -1, Tree: &node{Name: m.env.names.Name(a.Pool)}}
 		parts[i] = make(tally)
 		if i < len(m.used) {
 			all[i].Used = m.used[i]

@@ -5,7 +5,6 @@ import (
 	"math"
 	"strings"
 
-	"memscope/internal/dump/cells"
 	"memscope/internal/dump/read"
 	"memscope/internal/event"
 )
@@ -57,7 +56,7 @@ type curve struct {
 	accounts
 	env   *env
 	key   meter
-	pools [event.Pools + 1]bool
+	pools poolSet
 	limit int
 	bins  *binning
 	lines []line
@@ -236,7 +235,7 @@ func (c *curve) result(ascii bool) *curveResult {
 	res := &curveResult{Curves: []oneCurve{}, ascii: ascii}
 	for _, i := range c.env.shown(c.all) {
 		a := c.all[i]
-		one := oneCurve{Process: pidName(a.PID), Device: deviceName(a.Device), Pool: cells.Pool(a.Pool), Key: c.key}
+		one := oneCurve{Process: pidName(a.PID), Device: deviceName(a.Device), Pool: c.env.names.Name(a.Pool), Key: c.key}
 		if c.bins == nil {
 			for _, p := range c.lines[i].thinner.points() {
 				one.Points = append(one.Points, curvePoint{p.stamp, p.used, p.deviceUsed, p.processUsed, p.total})

@@ -22,7 +22,8 @@ not tell enough, the report says what to collect, and how.`,
 			if *lang != "en" && *lang != "zh" {
 				return nil, usagef("--lang is en or zh, not %q", *lang)
 			}
-			e.pools = allPools
+			every := everyPool()
+			e.pools = &every
 			var d *diagnosis
 			want := trackerWants | meterWants | read.ID | read.TID | read.Name | read.Stacks | read.AttrText | read.AllocID | read.Shadow | read.Page
 			err := e.scanSpan(args, want, func(first, last int64) visitor {

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"memscope/internal/dump/cells"
 	"memscope/internal/dump/read"
 	"memscope/internal/event"
 )
@@ -21,9 +20,11 @@ type env struct {
 	json    bool
 	foreign bool
 	table   string
-	devices []int32 // nil: all
-	pid     int64   // -1: all
-	pools   []event.Pool
+	devices []int32  // nil: all
+	pid     int64    // -1: all
+	pools   *poolSet // asked for; nil: none in particular
+	names   read.Pools
+	asked   []event.Pool // by a name that is none of event's
 	sinceAt instant
 	untilAt instant
 	since   int64 // sinceAt, ns, once a scan has begun
@@ -56,7 +57,7 @@ func (q *question) shared(fs *flag.FlagSet, e *env) {
 		})
 	}
 	if q.common&byPool != 0 {
-		fs.Func("pool", "only this `pool`: HAL, PTA, PTA_WORKSPACE, ATB, MINDSPORE, HOST, or all; several with commas", func(s string) error { return e.setPools(s) })
+		fs.Func("pool", "only this `pool`: "+knownPools+", one that the user named (--pools), or all; several with commas", func(s string) error { return e.setPools(s) })
 	}
 	if q.common&byTime != 0 {
 		fs.Func("since", "only what happens at or after this `time`: "+timeForms, func(s string) (err error) { e.sinceAt, err = parseInstant(s); return err })
@@ -90,25 +91,68 @@ func (e *env) setDevices(s string) error {
 	return nil
 }
 
-var allPools = []event.Pool{event.HAL, event.PTA, event.PTAWorkspace, event.MindSpore, event.ATB, event.Host}
+// poolSet is a set of pools, those of the user's own among them.
+type poolSet [math.MaxUint8 + 1]bool
 
+func everyPool() (s poolSet) {
+	for i := range s {
+		s[i] = true
+	}
+	return s
+}
+
+func (s *poolSet) list() (out []event.Pool) {
+	for i, in := range s {
+		if in {
+			out = append(out, event.Pool(i))
+		}
+	}
+	return out
+}
+
+// setPools reads --pool. Which pools of the user's own there are only the rows say: see askedFor.
 func (e *env) setPools(s string) error {
-next:
-	for _, t := range tokens(s) {
-		if strings.EqualFold(t, "all") {
-			e.pools = append(e.pools, allPools...)
+	names := tokens(s)
+	if e.pools == nil && names != nil {
+		e.pools = new(poolSet)
+	}
+	for _, name := range names {
+		if strings.EqualFold(name, "all") {
+			*e.pools = everyPool()
 			continue
 		}
-		for _, p := range allPools {
-			if strings.EqualFold(t, cells.Pool(p)) {
-				e.pools = append(e.pools, p)
-				continue next
-			}
+		pool := e.names.Number(name)
+		if pool == read.NoPool {
+			return fmt.Errorf("unknown pool %q", name)
 		}
-		return fmt.Errorf("unknown pool %q", t)
+		if pool > read.NoPool {
+			e.asked = append(e.asked, pool)
+		}
+		e.pools[pool] = true
 	}
 	return nil
 }
+
+// askedFor reports a pool that was asked for by a name that no row has; early: not all rows were read.
+func (e *env) askedFor(early bool) error {
+	for _, pool := range e.asked {
+		name := e.names.Name(pool)
+		switch {
+		case e.names.Seen(pool):
+		case early:
+			e.note("no row up to there is of a pool %s", name)
+		default:
+			own := ""
+			if names := e.names.Names(); names != nil {
+				own = ", " + strings.Join(names, ", ")
+			}
+			return usagef("unknown pool %q; accepted: %s%s, all", name, knownPools, own)
+		}
+	}
+	return nil
+}
+
+const knownPools = "HAL, PTA, PTA_WORKSPACE, ATB, MINDSPORE, HOST"
 
 // wanted tells whether the options leave the row in, its time and pool aside.
 func (e *env) wanted(r *read.Row) bool {
@@ -130,27 +174,22 @@ func (e *env) wanted(r *read.Row) bool {
 func (e *env) within(r *read.Row) bool { return r.Stamp >= e.since && r.Stamp <= e.until }
 
 // selection says which pools a question looks at while rows stream: the ones asked for, or all.
-func (e *env) selection() (s [event.Pools + 1]bool) {
-	for _, p := range e.pools {
-		s[p] = true
-	}
+func (e *env) selection() poolSet {
 	if e.pools == nil {
-		for i := range s {
-			s[i] = true
-		}
+		return everyPool()
 	}
-	return s
+	return *e.pools
 }
 
-// shown picks the accounts to show: of the pools asked for; else HAL, which holds everything that the other pools reserve;
-// without HAL rows, all.
+// shown picks the accounts to show: of the pools asked for; else HAL, which holds everything that the frameworks' pools
+// reserve, and the user's own pools, of which nobody knows where they lie; without HAL rows, all.
 func (e *env) shown(all []account) (out []int) {
 	hal := false
 	for _, a := range all {
 		hal = hal || a.Pool == event.HAL
 	}
 	for i, a := range all {
-		if e.pools != nil || !hal || a.Pool == event.HAL {
+		if e.pools != nil || !hal || a.Pool == event.HAL || a.Pool > read.NoPool {
 			out = append(out, i)
 		}
 	}
@@ -240,11 +279,13 @@ func closeInputs(inputs []*input) {
 
 func (e *env) pass(inputs []*input, opt read.Options, visit visitor) error {
 	e.files, e.notes = nil, slices.Clone(e.early)
+	opt.Pools = &e.names
+	early := false
 	for _, in := range inputs {
 		e.current = in
 		sum, err := in.scan(opt, e.table, visit)
 		if errors.Is(err, errEnough) {
-			err = nil
+			early, err = true, nil
 		}
 		if err != nil {
 			return err
@@ -255,7 +296,7 @@ func (e *env) pass(inputs []*input, opt read.Options, visit visitor) error {
 		}
 		e.tell(in, sum)
 	}
-	return nil
+	return e.askedFor(early)
 }
 
 // tell notes what was passed over in a file.

@@ -301,7 +301,7 @@ func (f *findings) filled() {
 		start, end := lowest(bins[:quarter]), lowest(bins[n-quarter:])
 		middle := lowest(bins[n/2 : n-quarter])
 		if end-start > 2*risingBytes && float64(end-start) > 0.1*float64(end) && float64(end-middle) < 0.05*float64(end-start) {
-			process, device, pool := pidName(a.PID), deviceName(a.Device), poolName(a)
+			process, device, pool := pidName(a.PID), deviceName(a.Device), f.d.env.names.Name(a.Pool)
 			evidence, advice := f.unsure(process, device, pool)
 			f.add(10, "resident", "none", f.say("resident", process, device, pool, short(end)), evidence, advice...)
 			return

@@ -38,7 +38,7 @@ allocation on the same card since the pool's last row). That a pool keeps segmen
 type fragmentation struct {
 	accounts
 	env       *env
-	pools     [event.Pools + 1]bool
+	pools     poolSet
 	segment   map[device]int64 // bytes of HAL allocations since the last row of a pool
 	states    []poolState
 	snapshots []snapshotRate
@@ -169,7 +169,7 @@ func (f *fragmentation) result(detail int) *fragmentationResult {
 	res := &fragmentationResult{Views: []*fragmentationView{}, Snapshots: nonNil(f.snapshots)}
 	for i, a := range f.all {
 		s := &f.states[i]
-		v := &fragmentationView{Process: pidName(a.PID), Device: deviceName(a.Device), Pool: poolName(a), Now: unusedShare(s.used, s.total),
+		v := &fragmentationView{Process: pidName(a.PID), Device: deviceName(a.Device), Pool: f.env.names.Name(a.Pool), Now: unusedShare(s.used, s.total),
 			Peak: s.ratePeak, PeakAt: s.atPeak, PeakUsed: s.peakUsed, Worst: s.worst, WorstAt: s.worstAt,
 			Growths: len(s.growth), Grown: s.grown}
 		v.Mean = v.Now

@@ -31,7 +31,8 @@ moments at which a peak counts and the allocations that a total counts.`,
 				return nil, usagef("--level and --top are not negative")
 			}
 			if *by == "event_type" && e.pools == nil {
-				e.pools = allPools
+				every := everyPool()
+				e.pools = &every
 			}
 			want := trackerWants
 			if *by == "stack" {
@@ -109,7 +110,7 @@ func (g *grouping) label(account int, b block) string {
 		}
 		return "(no call stack)"
 	case "event_type":
-		return poolName(g.all[account])
+		return g.env.names.Name(g.all[account].Pool)
 	}
 	owner := g.owners.all[b.owner]
 	if owner == "" {
@@ -177,7 +178,7 @@ type groupLine struct {
 func (g *grouping) result(metric string, top int) *groupResult {
 	res := &groupResult{By: g.by, Metric: metric, Views: []groupView{}}
 	for _, a := range g.env.shown(g.all) {
-		v := groupView{Process: pidName(g.all[a].PID), Device: deviceName(g.all[a].Device), Pool: poolName(g.all[a]), Groups: []groupLine{}}
+		v := groupView{Process: pidName(g.all[a].PID), Device: deviceName(g.all[a].Device), Pool: g.env.names.Name(g.all[a].Pool), Groups: []groupLine{}}
 		var sum int64
 		for _, s := range g.groups {
 			if int(s.account) != a || s.blocks == 0 {

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"memscope/internal/compare"
-	"memscope/internal/dump/cells"
 	"memscope/internal/dump/read"
 	"memscope/internal/event"
 )
@@ -29,12 +28,17 @@ where the dump has KERNEL_LAUNCH rows, level op otherwise.`,
 					return nil, err
 				}
 			}
-			if len(e.pools) > 1 {
-				return nil, usagef("one --pool is expected")
+			pool := read.NoPool
+			if e.pools != nil {
+				list := e.pools.list()
+				if len(list) > 1 {
+					return nil, usagef("one --pool is expected")
+				}
+				pool = list[0]
 			}
 			var k *kernels
 			err := e.scan(args, compare.Wants, func() visitor {
-				k = newKernels(e)
+				k = newKernels(e, pool)
 				return k.visit
 			})
 			if err != nil {
@@ -71,12 +75,8 @@ type launchSum struct {
 	At       int64  `json:"largest_at_ns"`
 }
 
-func newKernels(e *env) *kernels {
-	k := &kernels{env: e, pool: read.NoPool, sums: make(map[launchName]*launchSum)}
-	if len(e.pools) == 1 {
-		k.pool = e.pools[0]
-	}
-	return k
+func newKernels(e *env, pool event.Pool) *kernels {
+	return &kernels{env: e, pool: pool, sums: make(map[launchName]*launchSum)}
 }
 
 func (k *kernels) visit(b *read.Batch) error {
@@ -130,7 +130,7 @@ type kernelsResult struct {
 }
 
 func (k *kernels) result(levels compare.Level, top int) *kernelsResult {
-	res := &kernelsResult{Pool: cells.Pool(k.pool), Level: "op", Top: []launchSum{}}
+	res := &kernelsResult{Pool: k.env.names.Name(k.pool), Level: "op", Top: []launchSum{}}
 	kernel := levels&compare.Kernel != 0
 	if levels == 0 {
 		for key := range k.sums {

@@ -137,7 +137,7 @@ func (l *leaks) result(detail int) *leakResult {
 	res := &leakResult{Views: []*leakView{}}
 	for _, i := range l.env.shown(l.all) {
 		a := l.all[i]
-		v := &leakView{Process: pidName(a.PID), Device: deviceName(a.Device), Pool: poolName(a), Details: []leakDetail{}}
+		v := &leakView{Process: pidName(a.PID), Device: deviceName(a.Device), Pool: l.env.names.Name(a.Pool), Details: []leakDetail{}}
 		if i < len(l.allocated) {
 			v.Allocated = l.allocated[i]
 		}

@@ -3,7 +3,6 @@ package query
 import (
 	"flag"
 
-	"memscope/internal/dump/cells"
 	"memscope/internal/dump/read"
 	"memscope/internal/event"
 )
@@ -47,7 +46,7 @@ type peak struct {
 	accounts
 	env    *env
 	key    meter
-	pools  [event.Pools + 1]bool
+	pools  poolSet
 	tops   []peakAt
 	launch map[device]launchAt // the latest launch; name is empty until it is asked for
 	cached device
@@ -123,7 +122,7 @@ func (p *peak) result() *peakResult {
 	res := &peakResult{Peaks: []peakAt{}}
 	for _, i := range p.env.shown(p.all) {
 		top, a := p.tops[i], p.all[i]
-		top.Process, top.Device, top.Pool, top.Key = pidName(a.PID), deviceName(a.Device), cells.Pool(a.Pool), p.key
+		top.Process, top.Device, top.Pool, top.Key = pidName(a.PID), deviceName(a.Device), p.env.names.Name(a.Pool), p.key
 		res.Peaks = append(res.Peaks, top)
 	}
 	if len(res.Peaks) == 0 {

@@ -26,7 +26,7 @@ create says that expandable segments are in effect. If few segments show, lower 
 			return err
 		})
 		return func(e *env, args []string) (result, error) {
-			e.pools = []event.Pool{event.HAL}
+			e.pools = &poolSet{event.HAL: true}
 			var s *segments
 			err := e.scan(args, trackerWants|read.Page|read.Shadow|read.Stacks, func() visitor {
 				s = &segments{tracker: newTracker(e), minimum: minimum, open: make(map[blockKey]int)}

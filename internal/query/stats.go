@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"memscope/internal/dump/cells"
 	"memscope/internal/dump/read"
 	"memscope/internal/event"
 )
@@ -29,7 +28,7 @@ var statsQuestion = &question{
 
 type stats struct {
 	env         *env
-	pools       [event.Pools + 1]bool
+	pools       poolSet
 	rows        int64
 	first, last int64
 	unsorted    bool
@@ -155,16 +154,23 @@ func (s *stats) result() *statsResult {
 	res := &statsResult{Rows: s.rows, First: s.first, Last: s.last, Sorted: !s.unsorted, Threads: len(s.threads), ShadowFree: s.shadow,
 		Python: s.python, C: s.c, Keys: make(map[string]bool), Events: []eventCount{}}
 	for kind := range s.events {
+		var own []eventCount // of the user's pools, whose numbers have no order
 		for sub, n := range s.events[kind] {
 			if n > 0 {
 				k := event.Kind(kind)
 				typ := read.SubName(event.Sub(sub))
 				if k == event.Malloc || k == event.Free {
-					typ = cells.Pool(event.Pool(sub))
+					typ = s.env.names.Name(event.Pool(sub))
+					if event.Pool(sub) > read.NoPool {
+						own = append(own, eventCount{read.KindName(k), typ, n})
+						continue
+					}
 				}
 				res.Events = append(res.Events, eventCount{read.KindName(k), typ, n})
 			}
 		}
+		slices.SortFunc(own, func(a, b eventCount) int { return cmp.Compare(a.Type, b.Type) })
+		res.Events = append(res.Events, own...)
 	}
 	for i, key := range statsKeys {
 		res.Keys[strings.Trim(key.name, ",:")] = s.has[i]

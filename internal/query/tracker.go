@@ -3,7 +3,6 @@ package query
 import (
 	"strings"
 
-	"memscope/internal/dump/cells"
 	"memscope/internal/dump/read"
 	"memscope/internal/event"
 )
@@ -14,8 +13,6 @@ type account struct {
 	Device int32
 	Pool   event.Pool
 }
-
-func poolName(a account) string { return cells.Pool(a.Pool) }
 
 // accounts numbers accounts in the order in which they are met.
 type accounts struct {
@@ -80,7 +77,7 @@ type blockKey struct {
 type tracker struct {
 	accounts
 	env    *env
-	pools  [event.Pools + 1]bool
+	pools  poolSet
 	live   map[blockKey]block
 	owners interner
 	stacks interner

@@ -20,7 +20,7 @@ It looks at the floors from the second quarter on (the first is warming up):
   steady    it is not
 Rising floors in a framework pool are the strong sign of a leak (algorithm A). A rising total alone (what the pool has
 reserved, algorithm B) is weak: pools keep what they once took.
-Without --pool, HAL and the framework pools are shown side by side; HAL contains the others.`,
+Without --pool, HAL, the framework pools and those that the user named are shown side by side; HAL contains the others.`,
 	setup: func(fs *flag.FlagSet) func(*env, []string) (result, error) {
 		buckets := fs.Int("buckets", 20, "equal `parts` of the time")
 		return func(e *env, args []string) (result, error) {
@@ -28,7 +28,9 @@ Without --pool, HAL and the framework pools are shown side by side; HAL contains
 				return nil, usagef("--buckets is a number from 4 to 100000")
 			}
 			if e.pools == nil {
-				e.pools = []event.Pool{event.HAL, event.PTA, event.MindSpore, event.ATB}
+				pools := everyPool()
+				pools[event.Host], pools[event.PTAWorkspace], pools[read.NoPool] = false, false, false
+				e.pools = &pools
 			}
 			var t *trend
 			err := e.scanSpan(args, read.PID|read.TID|read.Device|read.Used|read.Total|read.Name, func(first, last int64) visitor {
@@ -46,7 +48,7 @@ Without --pool, HAL and the framework pools are shown side by side; HAL contains
 type trend struct {
 	accounts
 	env   *env
-	pools [event.Pools + 1]bool
+	pools poolSet
 	bins  *binning
 	steps *stepFloors
 	used  [][]bin
@@ -109,7 +111,7 @@ func (t *trend) result(buckets bool) *trendResult {
 	for i, a := range t.all {
 		carry(t.used[i])
 		carry(t.total[i])
-		v := &trendView{Process: pidName(a.PID), Device: deviceName(a.Device), Pool: poolName(a)}
+		v := &trendView{Process: pidName(a.PID), Device: deviceName(a.Device), Pool: t.env.names.Name(a.Pool)}
 		if buckets {
 			v.Buckets = t.buckets(i)
 		}

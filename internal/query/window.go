@@ -143,7 +143,7 @@ func (v *windowView) flow(label string) *flow {
 func (q *window) view(i int) *windowView {
 	for len(q.flows) <= i {
 		a := q.all[len(q.flows)]
-		q.flows = append(q.flows, &windowView{Process: pidName(a.PID), Device: deviceName(a.Device), Pool: poolName(a), byOwner: make(map[string]*flow)})
+		q.flows = append(q.flows, &windowView{Process: pidName(a.PID), Device: deviceName(a.Device), Pool: q.env.names.Name(a.Pool), byOwner: make(map[string]*flow)})
 	}
 	return q.flows[i]
 }

@@ -116,7 +116,7 @@ func TestPools(t *testing.T) {
 			t.Errorf("%s is recorded though nobody asked for it", name)
 		}
 	}
-	for _, bad := range []string{"", "PTA", "test", "a,a", "a:b", "a\tb", strings.Repeat("x", 64), "1,2,3,4,5,6,7,8,9,10,11"} {
+	for _, bad := range []string{"", "PTA", "hal", "all", "N/A", "test", "a,a", "a:b", "a\tb", strings.Repeat("x", 64), "1,2,3,4,5,6,7,8,9,10,11"} {
 		j := under(t, "--pools="+bad, "true").run().want(2)
 		if !strings.Contains(j.stderr.String(), "--pools") {
 			t.Errorf("--pools=%s: %s", bad, j.stderr.String())

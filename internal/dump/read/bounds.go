@@ -27,7 +27,7 @@ func Bounds(path string) (first, last int64, err error) {
 		return 0, 0, err
 	}
 	b := &Batch{csv: true}
-	d := newDecoder(c.layout, 0)
+	d := newDecoder(c.layout, 0, nil)
 	for len(b.Rows) == 0 {
 		if err := c.next(b); err == io.EOF {
 			return 0, 0, nil

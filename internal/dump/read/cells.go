@@ -48,7 +48,7 @@ func CSVCells(path string, visit func(*Cells) error) (*Summary, error) {
 	if err := c.header(); err != nil {
 		return nil, err
 	}
-	d := newDecoder(c.layout, 0)
+	d := newDecoder(c.layout, 0, nil)
 	sum := &Summary{Sorted: true, Extra: c.layout.extra}
 	b := &Batch{csv: true}
 	var fields [maxColumns]field

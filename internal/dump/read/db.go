@@ -128,7 +128,7 @@ func scanDB(conn *sqlite.Conn, table string, opt Options, visit func(*Batch) err
 		return err
 	}
 	defer st.Finalize()
-	d := newDecoder(l, opt.Want)
+	d := newDecoder(l, opt.Want, opt.Pools)
 	b := &Batch{sorted: true}
 	fields := make([]field, l.n)
 	hand := func() error {

@@ -10,8 +10,9 @@ import (
 // decoder turns text into rows. It belongs to one goroutine.
 type decoder struct {
 	*layout
-	want Want
-	plan []step // the columns that are decoded
+	want  Want
+	plan  []step // the columns that are decoded
+	pools *Pools
 
 	own   bool // the fields are our own columns, in their order
 	typed [16]typed
@@ -35,8 +36,8 @@ type ident struct {
 	value uint64
 }
 
-func newDecoder(l *layout, want Want) *decoder {
-	d := &decoder{layout: l, want: want, own: l.n == columns}
+func newDecoder(l *layout, want Want, pools *Pools) *decoder {
+	d := &decoder{layout: l, want: want, pools: pools, own: l.n == columns}
 	needs := [columns]bool{colID: want&ID != 0, colEvent: true, colType: true, colName: want&Name != 0, colStamp: true, colPID: want&PID != 0, colTID: want&TID != 0,
 		colDevice: want&Device != 0, colPtr: want&Addr != 0, colAttr: want&(AttrText|attrKeys) != 0, colPython: want&Stacks != 0, colC: want&Stacks != 0}
 	for i, c := range l.column[:l.n] {
@@ -186,7 +187,7 @@ func (d *decoder) row(r *Row, b *Batch, fields []field) (reason string) {
 	if r.Stamp == 0 {
 		return "no timestamp"
 	}
-	r.kind(text[typ.start:typ.end])
+	r.kind(text[typ.start:typ.end], d.pools)
 	if attr.start < attr.end {
 		if cell := text[attr.start:attr.end]; cell[0] == '{' && isJSON(cell) {
 			attr = b.plain(cell)
@@ -197,12 +198,15 @@ func (d *decoder) row(r *Row, b *Batch, fields []field) (reason string) {
 }
 
 // kind reads the Event Type column, whose meaning depends on Kind.
-func (r *Row) kind(typ []byte) {
+func (r *Row) kind(typ []byte, pools *Pools) {
 	switch r.Kind {
 	case event.Malloc, event.Free:
 		r.Pool, r.Flags = poolOf(typ)
 		if r.Pool == NoPool {
 			r.Pool, r.Flags = poolOf(bytes.ToUpper(bytes.TrimSpace(typ)))
+		}
+		if r.Pool == NoPool && pools != nil {
+			r.Pool = pools.row(typ)
 		}
 	default:
 		r.Sub = subOf(typ)

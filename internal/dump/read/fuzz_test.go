@@ -58,8 +58,9 @@ func FuzzQuick(f *testing.F) {
 			t.Fatal(err)
 		}
 		var got [2]Batch
+		pools := new(Pools)
 		for i := range got {
-			d := newDecoder(layout, Want(want))
+			d := newDecoder(layout, Want(want), pools)
 			if !d.own {
 				t.Fatal("the quick way is not tried")
 			}

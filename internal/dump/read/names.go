@@ -1,6 +1,16 @@
 package read
 
-import "memscope/internal/event"
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"memscope/internal/dump/cells"
+	"memscope/internal/event"
+)
 
 // kindOf reads the Event column; 0: none that we know.
 func kindOf(b []byte) event.Kind {
@@ -46,6 +56,87 @@ func poolOf(b []byte) (event.Pool, event.Flags) {
 		return event.Host, event.Pinned
 	}
 	return NoPool, 0
+}
+
+// Pools numbers the pools that event does not know: those of the user's own (--pools), whose name is the Event Type of their
+// rows. The numbers lie above NoPool, in no particular order. The zero Pools is empty; it may be shared by goroutines.
+type Pools struct {
+	mu    sync.Mutex
+	index map[string]event.Pool
+	names []string // of NoPool+1 and on
+	seen  [math.MaxUint8 + 1]bool
+}
+
+// Number is the pool of a name in any spelling that a dump may have. A name that is new gets a number of its own; NoPool is
+// the answer to no name and, in a file that names too many, to those for which no number is left.
+func (p *Pools) Number(name string) event.Pool {
+	name = strings.TrimSpace(name)
+	if pool, _ := poolOf([]byte(strings.ToUpper(name))); pool != NoPool || name == "" || name == cells.NA {
+		return pool
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.number(name)
+}
+
+func (p *Pools) number(name string) event.Pool {
+	pool, ok := p.index[name]
+	if ok || len(p.names) == math.MaxUint8-int(NoPool) {
+		return cmp.Or(pool, NoPool)
+	}
+	if p.index == nil {
+		p.index = make(map[string]event.Pool)
+	}
+	p.names = append(p.names, name)
+	pool = NoPool + event.Pool(len(p.names))
+	p.index[name] = pool
+	return pool
+}
+
+// row is Number for the Event Type of a row that is none of event's pools.
+func (p *Pools) row(typ []byte) event.Pool {
+	typ = bytes.TrimSpace(typ)
+	if len(typ) == 0 || string(typ) == cells.NA {
+		return NoPool
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pool, ok := p.index[string(typ)]
+	if !ok {
+		pool = p.number(string(typ))
+	}
+	p.seen[pool] = true
+	return pool
+}
+
+// Seen tells whether a row has named the pool, which has its number from Number.
+func (p *Pools) Seen(pool event.Pool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.seen[pool]
+}
+
+// Name is the name of a pool, N/A for NoPool.
+func (p *Pools) Name(pool event.Pool) string {
+	if pool <= NoPool {
+		return cells.Pool(pool)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.names[pool-NoPool-1]
+}
+
+// Names are the user's own pools that rows have named, in the order of their names.
+func (p *Pools) Names() (out []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, name := range p.names {
+		if p.seen[int(NoPool)+1+i] {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // subNames are the values of the Event Type column of the events that are no MALLOC or FREE.

@@ -148,7 +148,7 @@ func (d *decoder) learnType(e *typed, text []byte, at int) int {
 		return -1
 	}
 	r := Row{Kind: kindOf(text[at:kind]), Pool: NoPool}
-	r.kind(text[kind+1 : typ])
+	r.kind(text[kind+1:typ], d.pools)
 	e.n = copy(e.text[:], text[at:typ+1])
 	e.kind, e.sub, e.pool, e.flags = r.Kind, r.Sub, r.Pool, r.Flags
 	return typ + 1

@@ -65,7 +65,7 @@ func TestSpellings(t *testing.T) {
 	for cell, want := range map[string]event.Pool{"MINDSPORE": event.MindSpore, "MindSpore": event.MindSpore, "mindspore": event.MindSpore, "HOST_PINNED": event.Host,
 		"HOST": event.Host, "PTA_WORKSPACE": event.PTAWorkspace, " PTA ": event.PTA, "N/A": NoPool, "": NoPool} {
 		r := Row{Kind: event.Free}
-		if r.kind([]byte(cell)); r.Pool != want || (r.Flags == event.Pinned) != (cell == "HOST_PINNED") {
+		if r.kind([]byte(cell), nil); r.Pool != want || (r.Flags == event.Pinned) != (cell == "HOST_PINNED") {
 			t.Errorf("%q is pool %d, flags %d", cell, r.Pool, r.Flags)
 		}
 	}

@@ -41,7 +41,7 @@ const (
 // NoID is the PID or TID of a row that has none (N/A in the file).
 const NoID uint64 = math.MaxUint64
 
-// NoPool is the Pool of a row that belongs to none or to one that nobody knows.
+// NoPool is the Pool of a row that belongs to none or to one that nobody knows. Pools above it are numbers of Options.Pools.
 const NoPool = event.Pools
 
 // Span is a piece of text in a Batch; the zero Span is empty.

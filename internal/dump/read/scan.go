@@ -17,8 +17,9 @@ const (
 // Options say how to scan.
 type Options struct {
 	Want    Want
-	Ordered bool // end with an UnsortedError when rows are not in time order
-	Sort    bool // DB: in time order, whatever their order in the table
+	Ordered bool   // end with an UnsortedError when rows are not in time order
+	Sort    bool   // DB: in time order, whatever their order in the table
+	Pools   *Pools // gives the pools of the user's own their numbers; nil: such rows have NoPool
 }
 
 // CSV scans a CSV dump and hands its rows to visit, batch by batch in file order. An error of visit ends it. Rows that
@@ -38,7 +39,7 @@ func scanCSV(f io.Reader, path string, opt Options, visit func(*Batch) error) (*
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	sum := &Summary{Sorted: true}
-	err := pipeline(c.next, func() *decoder { return newDecoder(c.layout, opt.Want) }, func(b *Batch) error {
+	err := pipeline(c.next, func() *decoder { return newDecoder(c.layout, opt.Want, opt.Pools) }, func(b *Batch) error {
 		sum.add(b)
 		if opt.Ordered && !sum.Sorted {
 			return &UnsortedError{path}
