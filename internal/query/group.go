@@ -215,13 +215,16 @@ func (g *groupResult) Text(w *report) {
 		if g.Metric == "peak" {
 			header = append(header, ">at (ns)")
 		}
+		labels := make([]string, len(v.Groups))
+		for i, l := range v.Groups {
+			labels[i] = l.Label
+		}
+		if g.By == "stack" {
+			labels = w.distinct(labels, 3)
+		}
 		var rows [][]string
-		for _, l := range v.Groups {
-			label := l.Label
-			if g.By == "stack" {
-				label = firstFrames(label, 3)
-			}
-			row := []string{label, size(l.Bytes), percentage(l.Share), count(l.Blocks)}
+		for i, l := range v.Groups {
+			row := []string{labels[i], size(l.Bytes), percentage(l.Share), count(l.Blocks)}
 			if g.Metric == "peak" {
 				row = append(row, count(l.At))
 			}

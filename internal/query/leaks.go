@@ -233,7 +233,7 @@ func (l *leakResult) Text(w *report) {
 			w.line("")
 			rows = nil
 			for _, d := range v.Details {
-				rows = append(rows, []string{d.Addr, size(d.Size), count(d.Born), d.How, d.Owner, firstFrames(d.Python, 2)})
+				rows = append(rows, []string{d.Addr, size(d.Size), count(d.Born), d.How, d.Owner, w.frames(d.Python, 2)})
 			}
 			w.table([]string{"block", ">size", ">allocated (ns)", "ended", "owner", "call stack"}, rows)
 		}

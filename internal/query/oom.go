@@ -310,7 +310,7 @@ func (o *oomResult) Text(w *report) {
 				w.line("  asked %d times within %v", c.Attempts, time.Duration(c.last-c.At).Round(time.Microsecond))
 			}
 			if c.Stack != "" {
-				w.line("  from %s", firstFrames(c.Stack, 3))
+				w.line("  from %s", w.frames(c.Stack, 3))
 			}
 		} else {
 			w.line("  the row that tells the request is missing")
@@ -341,7 +341,7 @@ func records(w *report, what string, list []oomRecord, bytes int64) {
 	}
 	var rows [][]string
 	for _, r := range list {
-		rows = append(rows, []string{r.Pool, r.Ptr, size(r.Size), count(r.At), r.Step, r.Kernel, firstFrames(r.Stack, 2)})
+		rows = append(rows, []string{r.Pool, r.Ptr, size(r.Size), count(r.At), r.Step, r.Kernel, w.frames(r.Stack, 2)})
 	}
 	w.table([]string{"pool", "block", ">size", ">allocated (ns)", ">step", ">kernel", "call stack"}, rows)
 }

@@ -173,9 +173,13 @@ func (e *env) print(name string, res result, w io.Writer) error {
 			Result   result   `json:"result"`
 		}{name, nonNil(e.files), nonNil(e.notes), res})
 	}
-	out := &report{bufio.NewWriter(w)}
+	out := &report{w: bufio.NewWriter(w)}
 	res.Text(out)
-	for i, note := range e.notes {
+	notes := e.notes
+	if out.cut {
+		notes = append(notes, more+" stands for more frames; --json has the whole call stacks")
+	}
+	for i, note := range notes {
 		if i == 0 {
 			out.line("")
 		}

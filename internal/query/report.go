@@ -12,7 +12,10 @@ import (
 )
 
 // report is the text of an answer.
-type report struct{ w *bufio.Writer }
+type report struct {
+	w   *bufio.Writer
+	cut bool // a call stack is not shown as a whole
+}
 
 func (w *report) line(format string, args ...any) {
 	fmt.Fprintf(w.w, format, args...)
@@ -117,20 +120,6 @@ func pidName(pid uint64) string {
 		return "N/A"
 	}
 	return fmt.Sprint(pid)
-}
-
-// firstFrames is the top of a call stack: its first n lines that are not empty.
-func firstFrames(stack string, n int) string {
-	var out []string
-	for line := range strings.Lines(stack) {
-		if line = strings.TrimSpace(line); line != "" && line != "NA" {
-			out = append(out, line)
-			if len(out) == n {
-				break
-			}
-		}
-	}
-	return strings.Join(out, " <- ")
 }
 
 func count(n int64) string { return fmt.Sprint(n) }
