@@ -18,11 +18,11 @@ import (
 )
 
 var checkLeaksQuestion = &question{
-	name: "check-leaks", args: "FILE.csv", common: noFilter,
+	name: "check-leaks", args: "FILE.csv|DIR", common: noFilter,
 	summary: "HAL memory allocated between marks A and B and not freed by mark C",
 	help: `
 A, B and C are three consecutive mstx marks with the text --mstx-info, from the one with number --start-index on (contract
-of msmemscope.check_leaks). Rows are ordered by ID.`,
+of msmemscope.check_leaks). Rows are ordered by ID. DIR is a directory with one dump.`,
 	setup: func(fs *flag.FlagSet) func(*env, []string) (result, error) {
 		mark := fs.String("mstx-info", "", "`text` of the marks")
 		start := fs.Int("start-index", 0, "`number` of the mark to take for A, from 0")
@@ -33,21 +33,23 @@ of msmemscope.check_leaks). Rows are ordered by ID.`,
 				return nil, usagef("mstx_info must not be empty or blank")
 			case *start < 0:
 				return nil, usagef("start_index must be a non-negative integer")
-			case len(args) != 1:
-				return nil, usagef("one file is expected, not %d", len(args))
 			}
-			if ext := filepath.Ext(args[0]); ext != ".csv" {
-				return nil, fmt.Errorf("Unsupported file type: %s. Only files ending with .csv are supported.", ext)
-			}
-			if err := read.Check(args[0], e.foreign); err != nil {
+			path, err := onePath(args)
+			if err != nil {
 				return nil, err
 			}
-			if info, err := os.Stat(args[0]); err == nil && info.Size() > read.MaxBytes {
+			if ext := filepath.Ext(path); ext != ".csv" {
+				return nil, fmt.Errorf("Unsupported file type: %s. Only files ending with .csv are supported.", ext)
+			}
+			if err := read.Check(path, e.foreign); err != nil {
+				return nil, err
+			}
+			if info, err := os.Stat(path); err == nil && info.Size() > read.MaxBytes {
 				return nil, errors.New("Max allowed size is 8.00GB")
 			}
-			e.files = args
+			e.files = []string{path}
 			c := &leakCheck{mark: *mark, start: *start, ignoreShadow: *ignore, res: &leakCheckResult{Leaks: []markedLeak{}}}
-			if err := c.read(args[0]); err != nil {
+			if err := c.read(path); err != nil {
 				return nil, err
 			}
 			return c.res, c.analyze()

@@ -123,7 +123,7 @@ func (e *env) compareInputs(path string) ([]*input, error) {
 			return nil, err
 		}
 		if paths = newest(paths); len(paths) == 0 {
-			return nil, fmt.Errorf("there is no memscope_dump_*.csv or *.db below %s", path)
+			return nil, errNoDump(path)
 		}
 	} else {
 		paths = []string{path}

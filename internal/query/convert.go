@@ -19,7 +19,7 @@ import (
 )
 
 var convertQuestion = &question{
-	name: "convert", args: "FILE", common: noFilter,
+	name: "convert", args: "FILE|DIR", common: noFilter,
 	summary: "turn a CSV dump into a database for MindStudio Insight, or back",
 	help: `
 The result lies beside FILE, with the same number in its name: memscope_dump_<digits>.db or .csv; Insight opens no other

@@ -20,13 +20,14 @@ import (
 var inefficientTypes = []string{"early_allocation", "late_deallocation", "temporary_idleness"}
 
 var inefficientQuestion = &question{
-	name: "check-inefficient", args: "FILE", common: noFilter,
+	name: "check-inefficient", args: "FILE|DIR", common: noFilter,
 	summary: "mark tensors that are allocated too early, freed too late or left idle",
 	help: `
 Early: between the operator that allocates a tensor and the first that accesses it, another operator frees something. Late:
 between the last access and the operator that frees it, another one allocates. Idle: two accesses are more than
 --idle-threshold operators apart. The flags are written into the MALLOC rows of FILE itself, key inefficient_type; a CSV
-file is rewritten with CRLF line ends and no more quotes than it needs. Needs rows of ACCESS and OP_LAUNCH.`,
+file is rewritten with CRLF line ends and no more quotes than it needs. Needs rows of ACCESS and OP_LAUNCH. DIR is a
+directory with one dump.`,
 	setup: func(fs *flag.FlagSet) func(*env, []string) (result, error) {
 		memSize := fs.Int64("mem-size", 0, "only tensors of this `size` in bytes or more")
 		types := fs.String("inefficient-type", strings.Join(inefficientTypes, ","), "`kinds` to look for, with commas")
@@ -42,13 +43,14 @@ file is rewritten with CRLF line ends and no more quotes than it needs. Needs ro
 			if err != nil {
 				return nil, err
 			}
-			if len(args) != 1 {
-				return nil, usagef("one file is expected, not %d", len(args))
+			path, err := onePath(args)
+			if err != nil {
+				return nil, err
 			}
-			if ext := filepath.Ext(args[0]); ext != ".csv" && ext != ".db" {
+			if ext := filepath.Ext(path); ext != ".csv" && ext != ".db" {
 				return nil, fmt.Errorf("Unsupported file type: %s.Only files ending with .csv or .db are supported.", ext)
 			}
-			in, err := e.input(args[0])
+			in, err := e.input(path)
 			if err != nil {
 				return nil, err
 			}
@@ -57,7 +59,7 @@ file is rewritten with CRLF line ends and no more quotes than it needs. Needs ro
 				return nil, fmt.Errorf("Write permission denied: %s", in.path)
 			}
 			f.Close()
-			e.files = args
+			e.files = []string{path}
 			return checkInefficient(e, in, *memSize, wanted, *threshold)
 		}
 	},

@@ -51,7 +51,7 @@ func (e *env) inputs(args []string) ([]*input, error) {
 				e.early = append(e.early, fmt.Sprintf("%s has a spool, with rows that may not be in its files: `msmemscope dump recover %s` completes them", arg, arg))
 			}
 			if len(paths) == 0 {
-				return nil, fmt.Errorf("there is no memscope_dump_*.csv or *.db below %s", arg)
+				return nil, errNoDump(arg)
 			}
 		}
 		for _, path := range paths {
@@ -88,10 +88,36 @@ func (e *env) spool(dir string) (*input, error) {
 
 // one resolves the words of a command that takes a single dump.
 func (e *env) one(args []string) (*input, error) {
-	if len(args) != 1 {
-		return nil, usagef("one file is expected, not %d", len(args))
+	path, err := onePath(args)
+	if err != nil {
+		return nil, err
 	}
-	return e.input(args[0])
+	return e.input(path)
+}
+
+// onePath is the path of a single dump: the file that is named, or the only one below a directory.
+func onePath(args []string) (string, error) {
+	if len(args) != 1 {
+		return "", usagef("one file is expected, not %d", len(args))
+	}
+	dir := args[0]
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return dir, nil
+	}
+	paths, err := dumpsBelow(dir)
+	switch {
+	case err != nil:
+		return "", err
+	case len(paths) == 0:
+		return "", errNoDump(dir)
+	case len(paths) > 1:
+		return "", fmt.Errorf("one file is expected, and %s holds %d dumps; name one of them: %s", dir, len(paths), strings.Join(paths, ", "))
+	}
+	return paths[0], nil
+}
+
+func errNoDump(dir string) error {
+	return fmt.Errorf("there is no memscope_dump_*.csv or *.db below %s", dir)
 }
 
 func (e *env) input(path string) (*input, error) {

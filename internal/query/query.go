@@ -198,7 +198,7 @@ func nonNil[T any](s []T) []T {
 func overview() string {
 	var s strings.Builder
 	s.WriteString("usage: msmemscope dump QUESTION [options] FILE...\n\n" +
-		"Answers questions about memory dumps: memscope_dump_*.csv or *.db files, or directories that hold them.\n\n")
+		"Answers questions about memory dumps: memscope_dump_*.csv or *.db files, or directories that hold them\n(sort, convert, check-leaks and check-inefficient: one dump).\n\n")
 	for _, q := range questions {
 		fmt.Fprintf(&s, "  %-18s %s\n", q.name, q.summary)
 	}

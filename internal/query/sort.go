@@ -13,7 +13,7 @@ import (
 )
 
 var sortQuestion = &question{
-	name: "sort", args: "FILE.csv",
+	name: "sort", args: "FILE.csv|DIR",
 	summary: "write a dump in time order",
 	help: `
 Rows with the same time are ordered by ID. The result goes to FILE_sorted.csv, to the file that --output names, or with
