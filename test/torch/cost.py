@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What msmemscope costs a training loop: cost.py VENV BUILD [ROUNDS]
 
-Steps for each second of processor time of the program, with it and without, in turn, and the median ratios. Operators
-are computed by the processor here, so that a step is longer than on a card.
+Steps for each second of processor time of the program, each way beside a run without it, in turn, and the median ratios.
+Operators are computed by the processor here, so that a step is longer than on a card.
 """
 
 import os
@@ -16,7 +16,6 @@ import tempfile
 from run import HERE, cann, environment
 
 WAYS = {
-    "without": None,
     "alloc,free": ["--events=alloc,free"],
     "alloc,free, Python stacks": ["--events=alloc,free", "--call-stack=python"],
     "kernel level": ["--level=kernel"],
@@ -32,7 +31,7 @@ def speed(venv, build, options):
         done = subprocess.run(
             front + script,
             cwd=directory,
-            env=environment(venv, build, cann(pathlib.Path(directory, "cann"), build), {"STEPS": "40"}),
+            env=environment(venv, build, cann(pathlib.Path(directory, "cann"), build), {"STEPS": "100"}),
             capture_output=True,
             text=True,
             check=True,
@@ -45,12 +44,13 @@ def main():
     rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 3
     ratios = {name: [] for name in WAYS}
     for _ in range(rounds):
-        base = None
         for name, options in WAYS.items():
-            now = speed(venv, build, options)
-            base = base or now
+            base, now = speed(venv, build, None), speed(venv, build, options)
             ratios[name].append(now / base)
-            print(f"{name}: {now:.2f} steps per second, {now / base:.3f} (load {os.getloadavg()[0]:.0f})", flush=True)
+            print(
+                f"{name}: {now:.2f} of {base:.2f} steps per second, {now / base:.3f} (load {os.getloadavg()[0]:.0f})",
+                flush=True,
+            )
     for name, values in ratios.items():
         print(f"{name}: {statistics.median(values):.3f}")
 
