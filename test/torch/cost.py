@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What msmemscope costs a training loop: cost.py VENV BUILD [ROUNDS]
 
-Steps for each second of processor time of the program, each way beside a run without it, in turn, and the median ratios.
+Steps for each second of processor time of the program, each way beside a run without it, and the median ratios.
 Operators are computed by the processor here, so that a step is longer than on a card.
 """
 
