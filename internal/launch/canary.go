@@ -26,7 +26,8 @@ const (
 	canaryPatience = 30 * time.Millisecond
 )
 
-// startCanary starts one. It has none of the target's streams and leaves no core behind.
+// startCanary starts one. It has none of the target's streams and leaves no core behind. It is no shell, which catches SIGINT itself before
+// it dies of it, and may put that off.
 func startCanary() (*canary, error) {
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
@@ -40,7 +41,7 @@ func startCanary() (*canary, error) {
 		return nil, err
 	}
 	defer unix.Close(null)
-	bird, err := startProcess("/bin/sh", []string{"sh", "-c", "ulimit -c 0; read x"}, []string{}, "/", uintptr(read), uintptr(null), uintptr(null))
+	bird, err := startProcess("/bin/sh", []string{"sh", "-c", "ulimit -c 0; exec cat"}, []string{}, "/", uintptr(read), uintptr(null), uintptr(null))
 	if err != nil {
 		unix.Close(write)
 		return nil, err
