@@ -7,7 +7,7 @@ cov=$PWD/build/native/cov
 find "$cov" -name '*.gcda' -delete
 "$cov/unit"
 export MSMEMSCOPE_BUILD="$cov/tree" SMOKE_LEVEL=1
-go test ./test/smoke -count=1 -run 'ATB|Watch|PythonStacks|Sanitizer(Steps|Scenarios)|HostLeak|KernelRows'
+.tools/bin/go test ./test/smoke -count=1 -run 'ATB|Watch|PythonStacks|Sanitizer(Steps|Scenarios)|HostLeak|KernelRows'
 (cd test/python && python3 -m unittest -q test_report test_control.InProcess.test_several_ranges test_control.HostHeap.test_window_under_the_launcher test_torch.Aten)
 build/native/hostheap/test_hostheap "$MSMEMSCOPE_BUILD/lib64/libmsmemscope_host_mem_hook.so"
 gcovr --root . --filter 'native/(agent|hooks|unwind|pyframes|hostheap)/' --exclude 'native/hostheap/(test|bench)/' \
