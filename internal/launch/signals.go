@@ -87,8 +87,7 @@ func (l *launcher) groupHas(s os.Signal) bool {
 	}
 	dead, ofIt := l.canary.dead(s, canaryPatience)
 	if dead {
-		l.canary = nil
-		go keepCanary(l.nest, 0)
+		l.replaceCanary()
 	}
 	return ofIt
 }
@@ -100,10 +99,15 @@ func (l *launcher) adopt(c *canary) {
 		return
 	}
 	if dead, _ := c.dead(l.early, 0); dead {
-		l.canary = nil
-		go keepCanary(l.nest, 0)
+		l.replaceCanary()
 	}
 	l.early = nil
+}
+
+// replaceCanary forgets one that is dead; the next one comes into the nest.
+func (l *launcher) replaceCanary() {
+	l.canary = nil
+	go keepCanary(l.nest, 0)
 }
 
 // sameGroup says whether the target is still in the launcher's process group.

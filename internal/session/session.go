@@ -85,12 +85,7 @@ func (s *session) linger() {
 	name := strings.TrimPrefix(s.listener.Addr().String(), "@")
 	for {
 		if carriers := control.Carriers(name, 0); len(carriers) > 0 {
-			if p, err := watch(carriers[0]); err == nil {
-				for !p.ended() && control.Carries(name, p.pid) {
-					time.Sleep(lingerPause)
-				}
-				p.close()
-			}
+			outlast(carriers[0], func() bool { return control.Carries(name, carriers[0]) })
 			continue // it may have started others
 		}
 		if s.close() {
@@ -100,8 +95,20 @@ func (s *session) linger() {
 	}
 }
 
-// lingerPause lies between two looks whether a process that lives on still does.
-const lingerPause = 200 * time.Millisecond
+// outlast waits until a process has ended, or is no longer waited for.
+func outlast(pid int, waited func() bool) {
+	p, err := watch(pid)
+	if err != nil {
+		return
+	}
+	defer p.close()
+	for !p.ended() && waited() {
+		time.Sleep(outlastPause)
+	}
+}
+
+// outlastPause lies between two looks whether a process lives.
+const outlastPause = 200 * time.Millisecond
 
 // runAlone serves a program that has started this collector itself, until that and what it has forked have ended.
 func (s *session) runAlone() {
@@ -118,19 +125,11 @@ func (s *session) runAlone() {
 // runShell serves what is started from a shell, until the shell has ended, or has said that nothing more comes, and the last program has.
 func (s *session) runShell() {
 	go s.accept()
-	if shell, err := watch(s.launcher); err == nil {
-		for !shell.ended() && !s.released.Load() {
-			time.Sleep(shellPause)
-		}
-		shell.close()
-	}
+	outlast(s.launcher, func() bool { return !s.released.Load() })
 	for !s.close() {
 		<-s.changed
 	}
 }
-
-// shellPause lies between two looks whether a shell lives.
-const shellPause = 200 * time.Millisecond
 
 // accept takes connections until the listener is closed.
 func (s *session) accept() {
