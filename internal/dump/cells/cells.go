@@ -4,7 +4,6 @@ package cells
 
 import (
 	"math"
-	"strconv"
 
 	"memscope/internal/event"
 )
@@ -105,7 +104,7 @@ func Type(ev *event.Event) string {
 func AppendName(b []byte, ev *event.Event) []byte {
 	switch {
 	case ev.Kind == event.System && ev.Sub == event.Step:
-		return strconv.AppendUint(b, ev.Value, 10)
+		return AppendUint(b, ev.Value)
 	case ev.Kind == event.System || IsBlock(ev):
 		return append(b, NA...)
 	}
@@ -117,7 +116,7 @@ func AppendID(b []byte, id uint64) []byte {
 	if id == math.MaxUint64 {
 		return append(b, NA...)
 	}
-	return strconv.AppendUint(b, id, 10)
+	return AppendUint(b, id)
 }
 
 // AppendDevice appends the Device Id column.
@@ -128,7 +127,7 @@ func AppendDevice(b []byte, device int32) []byte {
 	case event.DeviceCPU:
 		return append(b, "cpu"...)
 	}
-	return strconv.AppendInt(b, int64(device), 10)
+	return AppendInt(b, int64(device))
 }
 
 // AppendPtr appends the Ptr column.
@@ -154,9 +153,9 @@ func AppendAttr(b []byte, ev *event.Event) []byte {
 		return append(b, '}')
 	case ev.Kind == event.KernelLaunch && ev.Attrs == "":
 		b = append(b, "{streamId:"...)
-		b = strconv.AppendUint(b, ev.Value>>32, 10)
+		b = AppendUint(b, ev.Value>>32)
 		b = append(b, ",taskId:"...)
-		b = strconv.AppendUint(b, ev.Value&math.MaxUint32, 10)
+		b = AppendUint(b, ev.Value&math.MaxUint32)
 		return append(b, '}')
 	case ev.Attrs != "":
 		b = append(append(b, '{'), ev.Attrs...)
@@ -167,11 +166,11 @@ func AppendAttr(b []byte, ev *event.Event) []byte {
 
 func appendHead(b []byte, ev *event.Event) []byte {
 	b = append(b, "{allocation_id:"...)
-	b = strconv.AppendUint(b, ev.AllocID, 10)
+	b = AppendUint(b, ev.AllocID)
 	b = append(b, ",addr:"...)
 	b = appendAddr(b, ev.Addr)
 	b = append(b, ",size:"...)
-	return strconv.AppendInt(b, ev.Size, 10)
+	return AppendInt(b, ev.Size)
 }
 
 func appendBlock(b []byte, ev *event.Event) []byte {
@@ -235,17 +234,5 @@ func appendSize(b []byte, key string, size int64) []byte {
 		return b
 	}
 	b = append(b, key...)
-	return strconv.AppendInt(b, size, 10)
-}
-
-// appendAddr appends an address as 0x and 16 lower-case hex digits.
-func appendAddr(b []byte, addr uint64) []byte {
-	const digits = "0123456789abcdef"
-	var a [18]byte
-	a[0], a[1] = '0', 'x'
-	for i := len(a) - 1; i > 1; i-- {
-		a[i] = digits[addr&15]
-		addr >>= 4
-	}
-	return append(b, a[:]...)
+	return AppendUint(b, uint64(size))
 }

@@ -2,7 +2,6 @@ package csvfile
 
 import (
 	"bytes"
-	"strconv"
 	"strings"
 
 	"memscope/internal/dump/cells"
@@ -17,7 +16,7 @@ const special = "\",\r\n"
 
 // AppendRow appends the row of ev, with its line end, to b. stacks may be nil. It allocates nothing but what b needs to grow.
 func AppendRow(b []byte, ev *event.Event, id uint64, stacks cells.Stacks) []byte {
-	b = strconv.AppendUint(b, id, 10)
+	b = cells.AppendUint(b, id)
 	b = append(b, ',')
 	b = append(b, cells.Kind(ev)...)
 	b = append(b, ',')
@@ -35,7 +34,7 @@ func AppendRow(b []byte, ev *event.Event, id uint64, stacks cells.Stacks) []byte
 		b = cells.AppendName(b, ev)
 	}
 	b = append(b, ',')
-	b = strconv.AppendInt(b, ev.Stamp, 10)
+	b = cells.AppendInt(b, ev.Stamp)
 	b = append(b, ',')
 	b = cells.AppendID(b, ev.PID)
 	b = append(b, ',')
@@ -60,6 +59,9 @@ func AppendRow(b []byte, ev *event.Event, id uint64, stacks cells.Stacks) []byte
 
 // appendStack appends a column that is in quotes already.
 func appendStack(b []byte, text string) []byte {
+	if text == "" {
+		return b
+	}
 	at := len(b)
 	if b = append(b, text...); strings.Count(text, `"`) > 2 {
 		b = closeQuotes(b[:len(b)-1], at)
@@ -69,6 +71,9 @@ func appendStack(b []byte, text string) []byte {
 
 // closeQuotes ends the field that a quote at b[at] opened; quotes inside are doubled.
 func closeQuotes(b []byte, at int) []byte {
+	if bytes.IndexByte(b[at+1:], '"') < 0 {
+		return append(b, '"')
+	}
 	from := len(b)
 	for range bytes.Count(b[at+1:], []byte{'"'}) {
 		b = append(b, 0)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"math/bits"
 
 	"memscope/internal/event"
 )
@@ -193,21 +194,35 @@ var errEncoding = errors.New("not an encoded event")
 // cursor reads varints; bad is set, and stays, when the bytes end early.
 type cursor struct {
 	b   []byte
+	at  int
 	bad bool
 }
 
+// uvarint reads up to eight bytes at a time: the length of one of these numbers is hard to guess for a processor.
 func (c *cursor) uvarint() uint64 {
-	if len(c.b) > 0 && c.b[0] < 0x80 {
-		v := c.b[0]
-		c.b = c.b[1:]
-		return uint64(v)
+	if c.at+8 > len(c.b) {
+		return c.longUvarint()
 	}
-	v, n := binary.Uvarint(c.b)
+	x := binary.LittleEndian.Uint64(c.b[c.at:])
+	ends := ^x & 0x80808080_80808080
+	if ends == 0 {
+		return c.longUvarint()
+	}
+	c.at += bits.TrailingZeros64(ends)/8 + 1
+	x &= ends ^ (ends - 1) // up to the first end
+	x = x&0x007f007f_007f007f | x&0x7f007f00_7f007f00>>1
+	x = x&0x00003fff_00003fff | x&0x3fff0000_3fff0000>>2
+	return x&0x0fffffff | x&0x0fffffff_00000000>>4
+}
+
+// longUvarint reads a number of more than eight bytes, or near the end of the bytes.
+func (c *cursor) longUvarint() uint64 {
+	v, n := binary.Uvarint(c.b[c.at:])
 	if n <= 0 {
-		c.bad, c.b = true, nil
+		c.bad, c.at = true, len(c.b)
 		return 0
 	}
-	c.b = c.b[n:]
+	c.at += n
 	return v
 }
 
@@ -217,25 +232,23 @@ func (c *cursor) varint() int64 {
 }
 
 func (c *cursor) byte() byte {
-	if len(c.b) == 0 {
+	if c.at == len(c.b) {
 		c.bad = true
 		return 0
 	}
-	v := c.b[0]
-	c.b = c.b[1:]
-	return v
+	c.at++
+	return c.b[c.at-1]
 }
 
 // text reads a text; names gives equal ones the same string, so that one that returns costs no allocation.
 func (c *cursor) text(names *interner) string {
 	n := c.uvarint()
-	if n > uint64(len(c.b)) {
+	if n > uint64(len(c.b)-c.at) {
 		c.bad = true
 		return ""
 	}
-	s := names.get(c.b[:n])
-	c.b = c.b[n:]
-	return s
+	c.at += int(n)
+	return names.get(c.b[c.at-int(n) : c.at])
 }
 
 // decode reads one event from the front of b into ev, every field of it, and returns what is left of b.
@@ -244,12 +257,12 @@ func (s *state) decode(b []byte, ev *event.Event, names *interner) ([]byte, erro
 		return nil, errEncoding
 	}
 	mask := int(b[1]) | int(b[2])<<8 | int(b[3])<<16
-	*ev = event.Event{
-		Kind: event.Kind(b[0] & (1<<poolShift - 1)), Pool: event.Pool(b[0] >> poolShift), Module: s.last.Module, Device: s.last.Device,
-		Seq: s.last.Seq + 1, PID: s.last.PID, TID: s.last.TID,
-		ProcessUsed: s.last.ProcessUsed, DeviceUsed: s.last.DeviceUsed,
-	}
-	c := cursor{b: b[4:]}
+	*ev = event.Event{} // and then its fields one by one: a literal of them would be made elsewhere and copied
+	ev.Kind, ev.Pool = event.Kind(b[0]&(1<<poolShift-1)), event.Pool(b[0]>>poolShift)
+	ev.Module, ev.Device = s.last.Module, s.last.Device
+	ev.Seq, ev.PID, ev.TID = s.last.Seq+1, s.last.PID, s.last.TID
+	ev.ProcessUsed, ev.DeviceUsed = s.last.ProcessUsed, s.last.DeviceUsed
+	c := cursor{b: b, at: 4}
 	ev.Stamp = s.last.Stamp + c.varint()
 	if mask&hasSub != 0 {
 		ev.Sub = event.Sub(c.byte())
@@ -316,7 +329,7 @@ func (s *state) decode(b []byte, ev *event.Event, names *interner) ([]byte, erro
 		return nil, errEncoding
 	}
 	s.advance(ev)
-	return c.b, nil
+	return b[c.at:], nil
 }
 
 // plausible says whether an event can be one of the collector's. Its kind, pool and device select tables and directories.
@@ -326,18 +339,29 @@ func plausible(ev *event.Event) bool {
 }
 
 // interner gives equal names the same string, which spares most allocations. It forgets everything when it is full.
-type interner struct{ names map[string]string }
+type interner struct {
+	names  map[string]string
+	recent [64]string // what was asked for last, at places that follow from a few bytes
+}
 
 const internMax = 4096
 
 func (n *interner) get(b []byte) string {
-	if s, ok := n.names[string(b)]; ok {
-		return s
+	if len(b) == 0 {
+		return ""
 	}
-	if n.names == nil || len(n.names) >= internMax {
-		n.names = make(map[string]string)
+	recent := &n.recent[(len(b)+int(b[len(b)/2])*5+int(b[len(b)-1])*3)%len(n.recent)]
+	if *recent == string(b) {
+		return *recent
 	}
-	s := string(b)
-	n.names[s] = s
+	s, ok := n.names[string(b)]
+	if !ok {
+		if n.names == nil || len(n.names) >= internMax {
+			n.names = make(map[string]string)
+		}
+		s = string(b)
+		n.names[s] = s
+	}
+	*recent = s
 	return s
 }

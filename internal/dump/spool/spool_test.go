@@ -1,6 +1,8 @@
 package spool
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
 	"math"
@@ -495,6 +497,31 @@ func decode(b []byte) (out []event.Event, err error) {
 		out = append(out, ev)
 	}
 	return out, err
+}
+
+// TestVarints: numbers of every length come back, wherever in a block they lie, and what binary.Uvarint refuses is refused.
+func TestVarints(t *testing.T) {
+	for n := range 65 {
+		for _, v := range []uint64{1<<n - 1, 1 << n, 0xaaaaaaaa_aaaaaaaa & (1<<n - 1)} {
+			number := binary.AppendUvarint(nil, v)
+			for rest := range 10 { // bytes behind it
+				c := cursor{b: append(append([]byte{0xff}, number...), bytes.Repeat([]byte{0xff}, rest)...), at: 1}
+				if got := c.uvarint(); got != v || c.at != 1+len(number) || c.bad {
+					t.Errorf("%d, %d bytes before the end: %d at %d, bad %t", v, rest, got, c.at, c.bad)
+				}
+			}
+			for cut := range len(number) {
+				c := cursor{b: number[:cut]}
+				if c.uvarint(); !c.bad {
+					t.Errorf("%d, cut to %d bytes, was accepted", v, cut)
+				}
+			}
+		}
+	}
+	c := cursor{b: bytes.Repeat([]byte{0x80}, 20)}
+	if c.uvarint(); !c.bad {
+		t.Error("a number without an end was accepted")
+	}
 }
 
 // FuzzDecode feeds the event decoder directly, behind the checksum; what it accepts survives a round trip.
