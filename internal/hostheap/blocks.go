@@ -203,9 +203,7 @@ func (t *Tables) largeSize(gib, region int) uint64 {
 func (t *Tables) directory() []uint32 {
 	units := make([]uint32, t.h.Directory)
 	bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(units))), len(units)*binary.Size(units[0]))
-	if t.file == nil {
-		copy(units, slice[uint32](t, t.h.Directory_at, uint64(t.h.Directory)))
-	} else if _, err := t.file.ReadAt(bytes, int64(t.h.Directory_at)); err != nil {
+	if _, err := t.file.ReadAt(bytes, int64(t.h.Directory_at)); err != nil {
 		return nil
 	}
 	return units

@@ -111,10 +111,11 @@ func NewTables(l Limits) (*Tables, error) {
 			return nil, fmt.Errorf("allocate %d bytes: %w", h.Arena_at, err)
 		}
 	}
-	if err := t.mapFile(end); err != nil {
+	if t.base, err = unix.MmapPtr(fd, 0, nil, uintptr(end), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		t.file.Close()
-		return nil, err
+		return nil, fmt.Errorf("map %d bytes: %w", end, err)
 	}
+	t.size = end
 	*t.Header() = t.h
 	return t, nil
 }
@@ -123,34 +124,6 @@ func NewTables(l Limits) (*Tables, error) {
 func strictMemory() bool {
 	text, _ := os.ReadFile("/proc/sys/vm/overcommit_memory")
 	return len(text) > 0 && text[0] == '2'
-}
-
-// MapTables maps tables that another process has made. The file stays the caller's.
-func MapTables(file *os.File) (*Tables, error) {
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	t := &Tables{}
-	if info.Size() < int64(unsafe.Sizeof(t.h)) {
-		return nil, fmt.Errorf("%d bytes are no tables of a host heap", info.Size())
-	}
-	t.file = file
-	if err := t.mapFile(uint64(info.Size())); err != nil {
-		return nil, err
-	}
-	t.file = nil
-	t.h = *t.Header()
-	return t, nil
-}
-
-func (t *Tables) mapFile(size uint64) error {
-	base, err := unix.MmapPtr(int(t.file.Fd()), 0, nil, uintptr(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		return fmt.Errorf("map %d bytes: %w", size, err)
-	}
-	t.base, t.size = base, size
-	return nil
 }
 
 func align(n uint64) uint64 { return (n + Align - 1) &^ (Align - 1) }
@@ -166,9 +139,7 @@ func (t *Tables) File() *os.File { return t.file }
 
 // Close gives the memory back, once the process has unmapped it, too.
 func (t *Tables) Close() error {
-	if t.file != nil {
-		t.file.Close()
-	}
+	t.file.Close()
 	return unix.MunmapPtr(t.base, uintptr(t.size))
 }
 

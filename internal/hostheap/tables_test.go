@@ -88,27 +88,20 @@ func TestBooks(t *testing.T) {
 			counts[w.stack] = c
 		}
 	}
-	other, err := hostheap.MapTables(tables.File())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	for name, tab := range map[string]*hostheap.Tables{"own": tables, "mapped": other} {
-		seen := 0
-		walk := tab.Blocks(1, false, func(b hostheap.Block) {
-			seen++
-			w, ok := live[b.Addr]
-			if !ok || w.size != b.Size || w.stack != b.Stack || b.Tick > w.tick || w.tick-b.Tick > 2*b.Grain {
-				t.Fatalf("%s: block %+v, want %+v", name, b, w)
-			}
-		})
-		if seen != len(live) || walk.Degraded > 0 || walk.Regions == 0 {
-			t.Errorf("%s: %d blocks of %d, %+v", name, seen, len(live), walk)
+	seen := 0
+	walk := tables.Blocks(1, false, func(b hostheap.Block) {
+		seen++
+		w, ok := live[b.Addr]
+		if !ok || w.size != b.Size || w.stack != b.Stack || b.Tick > w.tick || w.tick-b.Tick > 2*b.Grain {
+			t.Fatalf("block %+v, want %+v", b, w)
 		}
-		for id, c := range tab.Counters(nil) {
-			if c != counts[uint32(id)] {
-				t.Errorf("%s: stack %d: %+v, want %+v", name, id, c, counts[uint32(id)])
-			}
+	})
+	if seen != len(live) || walk.Degraded > 0 || walk.Regions == 0 {
+		t.Errorf("%d blocks of %d, %+v", seen, len(live), walk)
+	}
+	for id, c := range tables.Counters(nil) {
+		if c != counts[uint32(id)] {
+			t.Errorf("stack %d: %+v, want %+v", id, c, counts[uint32(id)])
 		}
 	}
 	if n := walkAll(tables, 2); n != 0 {
