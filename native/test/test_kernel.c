@@ -729,6 +729,70 @@ CASE(driver_hangs)
     CHECK_EQ(rtLaunchKernelByFuncHandle(P(1), 1, NULL, NULL), 0);
 }
 
+static int read_slowly(unsigned card, char *buffer, unsigned bytes)
+{
+    usleep(100000);
+    return read_feed(card, buffer, bytes);
+}
+
+/* One that takes its time is waited for: all of it together may take longer than a call. */
+CASE(driver_is_slow)
+{
+    start_kernels();
+    feed_piece = 64;
+    feed_size = 64 * 10;
+    for (unsigned i = 0; i < 10; i++)
+        put(feed + (size_t)i * 64, i % 2, 0, 7, (uint16_t)i, 1000 + i);
+    fake.profiling.read = read_slowly;
+    CHECK_EQ(aclrtSetDevice(0), 0);
+    CHECK_EQ(aclFinalize(), 0);
+    CHECK_EQ(feed_at, feed_size);
+    CHECK_EQ(fake.profiling.stopped, 1);
+    for (unsigned i = 0; i < 10; i++, client_done(collector_client(&c, 0)))
+        CHECK_EQ(next_run()->count, 1000 + i);
+}
+
+enum { MUCH = 40 }; /* readings, together ten rings */
+
+static int read_much(unsigned card, char *buffer, unsigned bytes)
+{
+    (void)card;
+    static int times;
+    if (times == MUCH)
+        return 0;
+    times++;
+    memset(buffer, 0, bytes); /* beginnings of tasks */
+    return (int)(bytes / 64 * 64);
+}
+
+/* Takes nothing for longer than a hanging driver is waited for. Counts what comes before the end of ACL. */
+static void *read_late(void *runs)
+{
+    struct client *client = collector_client(&c, 0);
+    for (int i = 0; i < 70; i++, usleep(10000))
+        client_turn(client);
+    for (bool over = false; !over; client_turn(client), usleep(1000))
+        for (struct ms_head *h; !over && (h = client_peek(client)); client_done(client)) {
+            *(int *)runs += record_type(h) == MS_KERNEL_RUN;
+            over = record_type(h) == MS_ACL_FINI;
+        }
+    return NULL;
+}
+
+/* The ring is full: the reader waits for room, and is waited for. */
+CASE(collector_is_slow)
+{
+    pthread_t late;
+    int runs = 0;
+    start_kernels();
+    fake.profiling.read = read_much;
+    CHECK_EQ(aclrtSetDevice(0), 0);
+    CHECK_EQ(pthread_create(&late, NULL, read_late, &runs), 0);
+    CHECK_EQ(aclFinalize(), 0);
+    pthread_join(late, NULL);
+    CHECK_EQ(runs, MUCH * (256 << 10) / 64);
+}
+
 int test_kernel(void)
 {
     const struct CMUnitTest tests[] = {
@@ -762,6 +826,8 @@ int test_kernel(void)
         cmocka_unit_test(forked),
         cmocka_unit_test(threads),
         cmocka_unit_test(driver_hangs),
+        cmocka_unit_test(driver_is_slow),
+        cmocka_unit_test(collector_is_slow),
     };
     return cmocka_run_group_tests_name("kernel", tests, NULL, NULL);
 }

@@ -36,7 +36,8 @@ enum {
     MUCH_BYTES = 16 << 10,
     CLOCK_LEAST_MS = 20,
     CLOCK_MOST_MS = 1000,
-    TURN_MS = 500
+    TURN_MS = 500,  /* for what may never end */
+    END_MS = 30000, /* for the reader's last turn, as long as the driver answers */
 };
 
 struct start_parameters {
@@ -76,6 +77,8 @@ static struct {
     uint32_t stop;       /* futex */
     uint32_t done;       /* futex */
     uint32_t over;       /* the generation of a process that is ending */
+    int64_t
+        in_driver; /* CLOCK_MONOTONIC ns: since when the reader is in the driver, which may never answer; 0: it is not */
 } reader;
 
 static int64_t now_ns(void)
@@ -98,6 +101,18 @@ static void set(uint32_t *word, uint32_t value)
 }
 
 /* ------------------------------------------------------------------ reading */
+
+static void into_driver(void)
+{
+    ms_suppress_begin();
+    __atomic_store_n(&reader.in_driver, now_ns(), __ATOMIC_RELAXED);
+}
+
+static void out_of_driver(void)
+{
+    __atomic_store_n(&reader.in_driver, 0, __ATOMIC_RELAXED);
+    ms_suppress_end();
+}
 
 /*
  * Reads the card's counter between two looks at ours; the narrowest of a few counts, of more where all are wide for this card, as on a
@@ -164,10 +179,10 @@ static size_t read_card(unsigned card, struct card *c, unsigned char *buffer, bo
     size_t all = 0;
     for (int i = 0; i < READS_MOST; i++) {
         memcpy(buffer, c->rest, c->rest_bytes);
-        ms_suppress_begin();
+        into_driver();
         int bytes =
             call.read(card, CHANNEL_STARS_SOC_LOG, (char *)buffer + c->rest_bytes, BUFFER_BYTES - c->rest_bytes);
-        ms_suppress_end();
+        out_of_driver();
         enum ms_mode mode = ms_enter(MS_KERNEL);
         if (mode == MS_SKIP) {
             *lost = true;
@@ -187,8 +202,13 @@ static size_t read_card(unsigned card, struct card *c, unsigned char *buffer, bo
         }
         int64_t when;
         uint64_t count;
-        if (now_ns() >= c->clock_due && read_clock(card, c, &when, &count))
-            put_clock(card, c, when, count);
+        if (now_ns() >= c->clock_due) {
+            into_driver();
+            bool told = read_clock(card, c, &when, &count);
+            out_of_driver();
+            if (told)
+                put_clock(card, c, when, count);
+        }
         ms_leave();
         if (bytes <= 0)
             break;
@@ -213,15 +233,15 @@ static void stop_all(unsigned char *buffer, bool lost)
         if (!__atomic_load_n(&c->reading, __ATOMIC_ACQUIRE))
             continue;
         unsigned bytes;
-        ms_suppress_begin();
+        into_driver();
         if (call.flush)
             call.flush(card, CHANNEL_STARS_SOC_LOG, &bytes);
-        ms_suppress_end();
+        out_of_driver();
         if (!lost)
             read_card(card, c, buffer, &lost);
-        ms_suppress_begin();
+        into_driver();
         call.stop(card, CHANNEL_STARS_SOC_LOG);
-        ms_suppress_end();
+        out_of_driver();
         if (!lost && __atomic_load_n(&c->reading, __ATOMIC_ACQUIRE))
             read_card(card, c, buffer, &lost);
         __atomic_store_n(&c->reading, 0, __ATOMIC_RELEASE);
@@ -414,6 +434,23 @@ void channel_open(uint16_t card)
         set(&reader.opener, 0);
 }
 
+/*
+ * Waits for the reader's last turn; false: it hangs in the driver. What it waits for otherwise is its turn on a busy machine, or room in
+ * the ring, as the program's own threads do: what it has not recorded by then is lost.
+ */
+static bool reader_ends(void)
+{
+    const int64_t began = now_ns();
+    while (!__atomic_load_n(&reader.done, __ATOMIC_ACQUIRE)) {
+        int64_t now = now_ns(), since = __atomic_load_n(&reader.in_driver, __ATOMIC_RELAXED);
+        if ((since && now - (since > began ? since : began) > (int64_t)TURN_MS * NS_PER_MS) ||
+            now - began > (int64_t)END_MS * NS_PER_MS)
+            return false;
+        wait_on(&reader.done, 0, NS_PER_MS);
+    }
+    return true;
+}
+
 void channel_close_all(void)
 {
     const uint32_t generation = ms_generation();
@@ -421,11 +458,7 @@ void channel_close_all(void)
         return;
     if (__atomic_load_n(&reader.generation, __ATOMIC_RELAXED) == generation) {
         set(&reader.stop, 1);
-        for (int64_t deadline = now_ns() + (int64_t)TURN_MS * NS_PER_MS;
-             !__atomic_load_n(&reader.done, __ATOMIC_ACQUIRE) && now_ns() < deadline;)
-            wait_on(&reader.done, 0, NS_PER_MS);
-        if (__atomic_load_n(&reader.done,
-                            __ATOMIC_ACQUIRE)) { /* otherwise the thread hangs in the driver; no second one */
+        if (reader_ends()) { /* otherwise there is none to be had a second time */
             __atomic_store_n(&reader.generation, 0, __ATOMIC_RELAXED);
             for (unsigned i = 0; i < CARDS; i++)
                 __atomic_store_n(&cards[i].settled, 0, __ATOMIC_RELEASE);
