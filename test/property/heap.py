@@ -6,6 +6,7 @@ blocks, the collapsed stacks. N (200) programs run from the seed FIRST (1) on; w
 moment. A seed that fails is printed with what is wrong; its files stay.
 """
 
+import contextlib
 import csv
 import json
 import os
@@ -25,7 +26,7 @@ TOOL = Path(__file__).resolve().parents[2] / "build/bin/msmemscope"
 HEADER = "addr,size,alloc_ts,Call Stack(C),Call Stack(Python)"
 BOUNDS = (256, 1024, 4096, 32768, 262144, 1048576)
 # account.h
-RECORD, PENDING, THREADS = struct.Struct("<BBHIQQQQ"), struct.Struct("<BBHIQQ"), 512
+RECORD, PENDING, THREADS = struct.Struct("<BBHIQQQQ"), struct.Struct("<BBHIQQ"), 8192
 ALLOC, FREE, BACK, START, MAIN, OPENED, CLOSED = range(1, 8)
 ENTRIES = (
     "malloc",
@@ -304,7 +305,8 @@ def run(program, seed, directory, kill):
             while process.poll() is None and head_of(log)[0] < 2:  # not in its main function yet
                 time.sleep(0.002)
             time.sleep(rng.random() * 2)
-            os.kill(head_of(log)[1], 9)
+            with contextlib.suppress(ProcessLookupError):  # it has died by itself: the status tells
+                os.kill(head_of(log)[1], 9)
         _, errors = process.communicate(timeout=120)
     finally:
         process.kill()

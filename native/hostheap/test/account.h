@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-enum { ACCOUNT_THREADS = 512, ACCOUNT_RECORDS = 4 << 20 };
+enum { ACCOUNT_THREADS = 8192, ACCOUNT_RECORDS = 4 << 20 }; /* seconds of a program that goes on until it is killed */
 
 enum account_kind {
     ACCOUNT_ALLOC = 1,
