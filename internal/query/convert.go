@@ -47,8 +47,12 @@ name. Rows keep their order. Every cell is kept; a CSV file with CRLF line ends 
 			if target == "" {
 				target = convertedName(in.path, *to)
 			}
-			if _, err := os.Lstat(target); err == nil && !*overwrite {
+			switch there, err := os.Lstat(target); {
+			case err != nil:
+			case !*overwrite:
 				return nil, fmt.Errorf("%s exists; --overwrite replaces it", target)
+			case sameFile(in.path, there):
+				return nil, usagef("%s is the file to convert", target)
 			}
 			res := &convertResult{Output: target}
 			if in.db {
@@ -59,6 +63,11 @@ name. Rows keep their order. Every cell is kept; a CSV file with CRLF line ends 
 			return res, err
 		}
 	},
+}
+
+func sameFile(path string, other os.FileInfo) bool {
+	info, err := os.Stat(path)
+	return err == nil && os.SameFile(info, other)
 }
 
 type convertResult struct {
@@ -87,19 +96,20 @@ func csvToDB(e *env, in *input, target string) (rows int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	temp := target + ".tmp"
-	defer os.Remove(temp)
-	if err := os.Remove(temp); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return 0, err
-	}
-	f, err := os.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	f, err := beside(target)
 	if err != nil {
 		return 0, err
 	}
-	sorting := target + ".sort.tmp"
-	defer os.Remove(sorting)
+	temp := f.Name()
+	defer read.RemoveTemp(temp)
+	var sorting string
+	defer func() { err = errors.Join(err, read.RemoveTemp(sorting)) }()
 	db, err := sqlitefile.New(f, cells.Schema(table), func() (*os.File, error) {
-		return os.OpenFile(sorting, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+		f, err := read.CreateTemp(filepath.Dir(target), filepath.Base(target)+".sort.*.tmp")
+		if err == nil {
+			sorting = f.Name()
+		}
+		return f, err
 	})
 	if err != nil {
 		return 0, errors.Join(err, f.Close())
@@ -111,6 +121,7 @@ func csvToDB(e *env, in *input, target string) (rows int64, err error) {
 		}
 	}()
 	var buf []byte
+	noAttr := 0
 	sum, err := read.CSVCells(in.path, func(row *read.Cells) error {
 		rows++
 		for i := range row {
@@ -129,6 +140,9 @@ func csvToDB(e *env, in *input, target string) (rows int64, err error) {
 			switch {
 			case i == read.ColAttr:
 				buf = read.AppendJSON(buf[:0], text)
+				if string(buf) == "{}" && len(text) > 0 && string(text) != "{}" {
+					noAttr++
+				}
 				text = buf
 			case c.Quoted && keepsQuotes(row, i):
 				buf = append(append(append(buf[:0], '"'), text...), '"')
@@ -142,6 +156,9 @@ func csvToDB(e *env, in *input, target string) (rows int64, err error) {
 		return rows, err
 	}
 	e.tell(in, sum)
+	if noAttr > 0 {
+		e.note("%s: %d cells of Attr hold no key:value and were left out", in.path, noAttr)
+	}
 	if sum.Extra != nil {
 		e.note("columns that a database has no place for were left out: %s", strings.Join(sum.Extra, ", "))
 	}
@@ -163,15 +180,10 @@ func keepsQuotes(cells *read.Cells, column int) bool {
 }
 
 func dbToCSV(e *env, in *input, target string) (rows int64, err error) {
-	conn, err := read.OpenDB(in.path)
-	if err != nil {
-		return 0, err
-	}
-	defer conn.Close()
 	err = replace(target, in.path, func(w *bufio.Writer) error {
 		w.WriteString(read.Header + "\n")
 		var line, buf []byte
-		return read.DBCells(conn, e.table, func(cells *read.Cells) error {
+		return read.DBCells(in.path, e.table, func(cells *read.Cells) error {
 			rows++
 			line = line[:0]
 			for i := range cells {

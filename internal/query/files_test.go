@@ -2,11 +2,17 @@ package query
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
+
+	"memscope/internal/dump/read"
 )
 
 func load(t *testing.T, path string) []byte {
@@ -67,6 +73,99 @@ func TestConvertOddCells(t *testing.T) {
 	ask(t, "convert", strings.TrimSuffix(csv, "csv")+"db", "--overwrite")
 	if got := load(t, csv); string(got) != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+// TestTargets: a result takes the place of no device, directory or link, and not of the file that it is made of.
+func TestTargets(t *testing.T) {
+	unsorted := load(t, "testdata/older.csv")
+	csv := store(t, "memscope_dump_1.csv", unsorted)
+	dir := filepath.Dir(csv)
+	link, folder := filepath.Join(dir, "link"), filepath.Join(dir, "folder")
+	if err := errors.Join(os.Symlink("elsewhere", link), os.Mkdir(folder, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"convert --overwrite --output " + link, link + " is not a regular file"},
+		{"convert --overwrite --output " + folder, folder + " is not a regular file"},
+		{"sort --output " + link, link + " is not a regular file"},
+		{"convert --overwrite --output " + csv, csv + " is the file to convert"},
+	} {
+		var out, errs bytes.Buffer
+		if status := Main(append(strings.Fields(c.args), csv), &out, &errs); status == statusOK || !strings.Contains(errs.String(), c.want) {
+			t.Errorf("%s: status %d, %s", c.args, status, errs.String())
+		}
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 3 || !bytes.Equal(load(t, csv), unsorted) {
+		t.Errorf("changed: %v, %v", left, err)
+	}
+	if to, err := os.Readlink(link); err != nil || to != "elsewhere" {
+		t.Errorf("link: %q, %v", to, err)
+	}
+}
+
+// TestNamed: whatever is wrong with one file of many, the line names it.
+func TestNamed(t *testing.T) {
+	for content, want := range map[string]string{"": "empty", "no,dump\n": "lacks Event"} {
+		path := store(t, "memscope_dump_2.csv", []byte(content))
+		if err := os.WriteFile(filepath.Join(filepath.Dir(path), "memscope_dump_1.csv"), load(t, "testdata/nested.csv"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"peak", filepath.Dir(path)}, {"check", filepath.Dir(path)}, {"sort", path}, {"convert", path}} {
+			var out, errs bytes.Buffer
+			if status := Main(args, &out, &errs); status != statusFailure || strings.Count(errs.String(), path) != 1 || !strings.Contains(errs.String(), want) {
+				t.Errorf("%s: status %d, %s", args, status, errs.String())
+			}
+		}
+	}
+}
+
+// TestInterrupted: a signal ends a conversion, and nothing stays of what it has begun.
+func TestInterrupted(t *testing.T) {
+	if path := os.Getenv("QUERY_TEST_CONVERT"); path != "" {
+		os.Exit(Main([]string{"convert", path}, os.Stdout, os.Stderr))
+	}
+	if runtime.GOOS == "windows" {
+		t.Skip("has no signals")
+	}
+	header, row := read.Header+"\n", `1,MALLOC,HAL,N/A,9,1,1,0,0x10,"{allocation_id:1,size:5}",,`+"\n"
+	path := store(t, "memscope_dump_1.csv", []byte(header+strings.Repeat(row, 500_000)))
+	cmd := exec.Command(os.Args[0], "-test.run=^TestInterrupted$")
+	cmd.Env = append(os.Environ(), "QUERY_TEST_CONVERT="+path)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for begun := time.Now(); len(filesBeside(t, path)) < 2 && time.Since(begun) < 30*time.Second; {
+		time.Sleep(time.Millisecond)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	if left := filesBeside(t, path); len(left) != 1 || cmd.ProcessState.String() != "signal: interrupt" {
+		t.Errorf("%s; files: %v", cmd.ProcessState, left)
+	}
+}
+
+// filesBeside are the names of the files beside path, itself included.
+func filesBeside(t *testing.T, path string) []string {
+	names, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// TestConvertNoAttr: an Attr that a database has no place for is told.
+func TestConvertNoAttr(t *testing.T) {
+	rows := read.Header + "\n"
+	for _, attr := range []string{"", "{}", "{size:1}", "garbage", "more,garbage"} {
+		rows += `1,MALLOC,HAL,N/A,1,1,1,0,0x1,"` + attr + `",,` + "\n"
+	}
+	answer := ask(t, "convert", store(t, "memscope_dump_1.csv", []byte(rows)))
+	if notes := fmt.Sprint(answer["notes"]); !strings.Contains(notes, ": 2 cells of Attr") {
+		t.Error(notes)
 	}
 }
 

@@ -194,7 +194,7 @@ func (in *input) file() string { return cmp.Or(in.data, in.path) }
 
 func (in *input) close() {
 	if in.data != "" {
-		os.Remove(in.data)
+		read.RemoveTemp(in.data)
 	}
 	if in.sorted != nil {
 		in.sorted.Close()

@@ -92,18 +92,24 @@ func replace(target, like string, write func(*bufio.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(target), filepath.Base(target)+".*.tmp")
+	f, err := beside(target)
 	if err != nil {
 		return err
 	}
+	defer read.RemoveTemp(f.Name())
 	w := bufio.NewWriterSize(f, 1<<20)
 	err = write(w)
 	err = errors.Join(err, w.Flush(), f.Chmod(info.Mode().Perm()), f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), target)
 	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
 	return err
+}
+
+// beside makes a temporary file that can take the place of target: of a regular file, or of none. As /dev/stdout it would take the place of a device.
+func beside(target string) (*os.File, error) {
+	if info, err := os.Lstat(target); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file, and so not replaced", target)
+	}
+	return read.CreateTemp(filepath.Dir(target), filepath.Base(target)+".*.tmp")
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"memscope/internal/dump/csvfile"
+	"memscope/internal/dump/read"
 	"memscope/internal/dump/spool"
 	"memscope/internal/dump/stacks"
 	"memscope/internal/event"
@@ -32,20 +33,20 @@ func unspool(dir string) (path string, dropped int64, err error) {
 		return "", 0, err
 	}
 	defer r.Close()
-	f, err := os.CreateTemp("", "memscope_spool_*.csv")
+	f, err := read.CreateTemp("", "memscope_spool_*.csv")
 	if err != nil {
 		return "", 0, err
 	}
 	table, err := stacks.Open(r.Root(), symbol.New())
 	if err != nil {
-		return "", 0, errors.Join(err, f.Close(), os.Remove(f.Name()))
+		return "", 0, errors.Join(err, f.Close(), read.RemoveTemp(f.Name()))
 	}
 	defer table.Close()
 	w := bufio.NewWriterSize(f, 1<<20)
 	w.WriteString(csvfile.Header + "\n")
 	err = errors.Join(writeRows(w, r, table), w.Flush(), f.Close())
 	if err != nil {
-		os.Remove(f.Name())
+		read.RemoveTemp(f.Name())
 		return "", 0, err
 	}
 	return f.Name(), r.Dropped(), nil

@@ -22,7 +22,7 @@ func Bounds(path string) (first, last int64, err error) {
 		return 0, 0, err
 	}
 	defer f.Close()
-	c := newChunker(f)
+	c := newChunker(f, path)
 	if err := c.header(); err != nil {
 		return 0, 0, err
 	}
@@ -94,8 +94,5 @@ func DBBounds(path, table string) (first, last int64, err error) {
 	err = sqlitex.ExecuteTransient(conn, `SELECT min("Timestamp(ns)"), max("Timestamp(ns)") FROM `+cells.Quoted(table), &sqlitex.ExecOptions{
 		ResultFunc: func(st *sqlite.Stmt) error { first, last = st.ColumnInt64(0), st.ColumnInt64(1); return nil },
 	})
-	if err != nil {
-		err = dbError(path, err)
-	}
-	return first, last, err
+	return first, last, dbError(path, err)
 }

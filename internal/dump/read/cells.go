@@ -44,7 +44,7 @@ func CSVCells(path string, visit func(*Cells) error) (*Summary, error) {
 		return nil, err
 	}
 	defer f.Close()
-	c := newChunker(f)
+	c := newChunker(f, path)
 	if err := c.header(); err != nil {
 		return nil, err
 	}
@@ -76,7 +76,16 @@ func CSVCells(path string, visit func(*Cells) error) (*Summary, error) {
 }
 
 // DBCells is CSVCells for the dump in a database, in the order of its rows. Integers come as their digits.
-func DBCells(conn *sqlite.Conn, table string, visit func(*Cells) error) error {
+func DBCells(path, table string, visit func(*Cells) error) error {
+	conn, err := OpenDB(path)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return dbError(path, dbCells(conn, table, visit))
+}
+
+func dbCells(conn *sqlite.Conn, table string, visit func(*Cells) error) error {
 	table, names, err := DumpTable(conn, table)
 	if err != nil {
 		return err
@@ -114,7 +123,7 @@ func DBCells(conn *sqlite.Conn, table string, visit func(*Cells) error) error {
 			at = ends[i]
 		}
 		if err := visit(&cells); err != nil {
-			return err
+			return visitError{err}
 		}
 	}
 }

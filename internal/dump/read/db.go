@@ -44,8 +44,11 @@ func fileURI(path string) string {
 	return "file://" + strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path)
 }
 
-// dbError is the error of the database, or of the file system, in one line.
+// dbError is the error of the database, or of the file system, in one line. Those of the caller's stay as they are.
 func dbError(path string, err error) error {
+	if err == nil || errors.As(err, new(visitError)) {
+		return err
+	}
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultNotADB:
 		return fmt.Errorf("%s is no database", path)
@@ -92,11 +95,7 @@ func DB(path, table string, opt Options, visit func(*Batch) error) (*Summary, er
 		}
 		return visit(b)
 	})
-	var unsorted *UnsortedError
-	if err != nil && !errors.As(err, &unsorted) && !errors.As(err, new(visitError)) {
-		err = dbError(path, err)
-	}
-	return sum, err
+	return sum, dbError(path, err)
 }
 
 // visitError keeps an error of the caller's apart from those of the database.

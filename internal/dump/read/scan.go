@@ -1,7 +1,6 @@
 package read
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -34,22 +33,18 @@ func CSV(path string, opt Options, visit func(*Batch) error) (*Summary, error) {
 }
 
 func scanCSV(f io.Reader, path string, opt Options, visit func(*Batch) error) (*Summary, error) {
-	c := newChunker(f)
+	c := newChunker(f, path)
 	if err := c.header(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, err
 	}
 	sum := &Summary{Sorted: true}
-	err := pipeline(c.next, func() *decoder { return newDecoder(c.layout, opt.Want, opt.Pools) }, func(b *Batch) error {
+	return sum, pipeline(c.next, func() *decoder { return newDecoder(c.layout, opt.Want, opt.Pools) }, func(b *Batch) error {
 		sum.add(b)
 		if opt.Ordered && !sum.Sorted {
 			return &UnsortedError{path}
 		}
 		return visit(b)
 	})
-	if err == errLongRow {
-		err = fmt.Errorf("%s: %w", path, err)
-	}
-	return sum, err
 }
 
 // pipeline runs next, which fills batches with text, in one goroutine, decodes on all cores, and hands the batches to
@@ -117,15 +112,14 @@ func pipeline(next func(*Batch) error, decoder func() *decoder, visit func(*Batc
 // chunker cuts a file into pieces that hold whole rows.
 type chunker struct {
 	f      io.Reader
+	path   string // for messages
 	layout *layout
 	rest   []byte // read, but not handed out
 	offset int64  // of rest in the file
 	eof    bool
 }
 
-func newChunker(f io.Reader) *chunker { return &chunker{f: f} }
-
-var errLongRow = fmt.Errorf("a row is longer than %d MiB; the file is no memory dump, or a quote has no end", maxRowBytes>>20)
+func newChunker(f io.Reader, path string) *chunker { return &chunker{f: f, path: path} }
 
 // header reads the first line.
 func (c *chunker) header() error {
@@ -135,11 +129,11 @@ func (c *chunker) header() error {
 		return err
 	}
 	if n == 0 {
-		return errors.New("the file is empty")
+		return fmt.Errorf("%s: the file is empty", c.path)
 	}
 	line := lineEnd(buf[:n], 0)
 	if c.layout, err = csvLayout(buf[:line]); err != nil {
-		return err
+		return fmt.Errorf("%s: %w", c.path, err)
 	}
 	c.offset = int64(min(line+1, n))
 	c.rest = buf[c.offset:n]
@@ -167,7 +161,7 @@ func (c *chunker) next(b *Batch) error {
 			have := len(buf)
 			if have == cap(buf) {
 				if have >= maxRowBytes {
-					return errLongRow
+					return fmt.Errorf("%s: a row is longer than %d MiB; the file is no memory dump, or a quote has no end", c.path, maxRowBytes>>20)
 				}
 				buf = append(make([]byte, 0, 2*have), buf...)
 			}

@@ -97,7 +97,7 @@ func (r *run) sort() { slices.SortStableFunc(r.index, entry.compare) }
 // spill writes the run in memory to a file.
 func (s *Sorted) spill(dir string) error {
 	s.last.sort()
-	f, err := os.CreateTemp(dir, "msmemscope-sort-*")
+	f, err := CreateTemp(dir, "msmemscope-sort-*")
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (s *Sorted) spill(dir string) error {
 func (s *Sorted) Close() error {
 	var errs []error
 	for _, path := range s.runs {
-		errs = append(errs, os.Remove(path))
+		errs = append(errs, RemoveTemp(path))
 	}
 	s.runs = nil
 	return errors.Join(errs...)
