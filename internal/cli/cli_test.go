@@ -169,6 +169,10 @@ func TestWrongCommandLines(t *testing.T) {
 			"--load-api-env works only when sourced and in first place: source msmemscope --load-api-env"},
 		{"bad value after the program", []string{"python3", "t.py", "--device=cuda:0"},
 			`--device does not know "cuda:0"; accepted: npu, npu:<id> with id 0-31, cpu (put -- before the program to pass --device=cuda:0 to it)`},
+		{"option of the host heap after the program", []string{"python3", "t.py", "--sample-rate=16000"},
+			"--sample-rate works only with --analysis=host-leaks (put -- before the program to pass --sample-rate=16000 to it)"},
+		{"pid after the program", []string{"p", "--level=op", "--pid=7"},
+			`--pid runs no program, but there is "p" (put -- before the program to pass --level=op --pid=7 to it)`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := call(t, c.words...)

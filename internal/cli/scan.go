@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -55,6 +56,7 @@ type parser struct {
 	verbose    bool
 	quiet      bool
 	host       []string // options of the host heap that were given
+	behind     []string // words behind the program that were taken
 }
 
 // noDirectoryError says that a path is relative and the working directory cannot be named, mostly because it is gone.
@@ -99,18 +101,11 @@ func parse(words []string, dir func() (string, error)) (*request, error) {
 	if err := p.programWords(rest); err != nil {
 		return nil, err
 	}
-	if err := p.pairHost(); err != nil {
-		return nil, err
+	if err := cmp.Or(p.pairHost(), p.pairProgram()); err != nil {
+		return nil, p.meant(err, p.behind...)
 	}
-	switch {
-	case p.req.action == attach && len(p.req.program) > 0:
-		return nil, fmt.Errorf("--pid runs no program, but there is %q", shown(p.req.program[0]))
-	case p.req.action == attach:
+	if p.req.action == attach {
 		return &p.req, nil
-	case p.req.action == compareDumps && len(p.req.program) > 0:
-		return nil, fmt.Errorf("--compare runs no program, but there is %q", shown(p.req.program[0]))
-	case p.req.action == run && len(p.req.program) == 0:
-		return nil, errors.New("there is no program to run")
 	}
 	p.derive()
 	if err := p.resolveOutput(dir); err != nil {
@@ -138,6 +133,27 @@ func (p *parser) pairing() error {
 		return errors.New("--level names no level; --compare takes op, kernel, or both")
 	}
 	return nil
+}
+
+// pairProgram refuses a program where none is run, and none where one is.
+func (p *parser) pairProgram() error {
+	switch program := p.req.program; {
+	case p.req.action == attach && len(program) > 0:
+		return fmt.Errorf("--pid runs no program, but there is %q", shown(program[0]))
+	case p.req.action == compareDumps && len(program) > 0:
+		return fmt.Errorf("--compare runs no program, but there is %q", shown(program[0]))
+	case p.req.action == run && len(program) == 0:
+		return errors.New("there is no program to run")
+	}
+	return nil
+}
+
+// meant adds to an error how words behind the program reach it: a program may have options that are called as ours.
+func (p *parser) meant(err error, words ...string) error {
+	if len(words) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w (put -- before the program to pass %s to it)", err, shown(strings.Join(words, " ")))
 }
 
 // resolveOutput makes the output path absolute.
@@ -276,8 +292,9 @@ func (p *parser) programWords(words []string) error {
 			err = p.pairing()
 		}
 		if err != nil {
-			return fmt.Errorf("%w (put -- before the program to pass %s to it)", err, shown(word))
+			return p.meant(err, word)
 		}
+		p.behind = append(p.behind, word)
 		p.notice("%s is taken as an option of msmemscope; put -- before the program to pass it on", shown(word))
 	}
 	return nil
