@@ -8,3 +8,5 @@ VNPU_DEVICES=2 bin/msmemscope examples/train
 echo
 echo "Files made:"
 find memscopeDumpResults -type f | sort | while read -r file; do printf '  %8d bytes  %s\n' "$(wc -c <"$file")" "$file"; done
+echo
+echo "Next, ask the dump: $1/bin/msmemscope dump diagnose $1/memscopeDumpResults"
