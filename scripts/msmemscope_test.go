@@ -44,6 +44,21 @@ func install(t *testing.T, name string, libraries ...string) string {
 	return root
 }
 
+// TestAddressSpace: where a program in Go cannot even start, one line says so.
+func TestAddressSpace(t *testing.T) {
+	root := install(t, "limited", npu...)
+	limited := func(kib string) (string, int) {
+		_, stderr, status := sh(t, root, "sh", "-c", "ulimit -v "+kib+"; exec bin/msmemscope x")
+		return stderr, status
+	}
+	if stderr, status := limited("786431"); status != 126 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "ulimit -v") {
+		t.Errorf("status %d, %s", status, stderr)
+	}
+	if stderr, status := limited("786432"); status != 7 || stderr != "" {
+		t.Errorf("status %d, %s", status, stderr)
+	}
+}
+
 // start is the program msmemscope.start.
 func start(t *testing.T) []byte {
 	t.Helper()

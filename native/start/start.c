@@ -15,7 +15,7 @@
 #include <stddef.h>
 
 #if defined(__x86_64__)
-enum { SYS_WRITE = 1, SYS_RT_SIGACTION = 13, SYS_EXECVE = 59, SYS_EXIT_GROUP = 231 };
+enum { SYS_WRITE = 1, SYS_RT_SIGACTION = 13, SYS_EXECVE = 59, SYS_EXIT_GROUP = 231, SYS_PRLIMIT64 = 302 };
 
 __asm__(".globl _start\n"
         "_start:\n"
@@ -32,7 +32,7 @@ static long call_kernel(long number, long a, long b, long c, long d)
     return result;
 }
 #elif defined(__aarch64__)
-enum { SYS_WRITE = 64, SYS_RT_SIGACTION = 134, SYS_EXECVE = 221, SYS_EXIT_GROUP = 94 };
+enum { SYS_WRITE = 64, SYS_RT_SIGACTION = 134, SYS_EXECVE = 221, SYS_EXIT_GROUP = 94, SYS_PRLIMIT64 = 261 };
 
 __asm__(".globl _start\n"
         "_start:\n"
@@ -91,6 +91,17 @@ static int is_ours(const char *variable)
     return !name[i];
 }
 
+/* A program in Go reserves address space for its memory when it starts: 700 MiB are not enough, and it ends in pages of its own state. */
+static void check_address_space(void)
+{
+    enum { RLIMIT_AS = 9 };
+    const unsigned long least = 768UL << 20;
+    unsigned long limit[2]; /* soft, hard; bytes */
+    if (!call_kernel(SYS_PRLIMIT64, 0, RLIMIT_AS, 0, (long)limit) && limit[0] < least)
+        leave((const char *const[]){
+            "[msmemscope] ERROR: the address space is limited; msmemscope needs `ulimit -v 786432` or more.\n", NULL});
+}
+
 /* stack: as the kernel hands it to a program, argc, argv, NULL, envp, NULL. */
 __attribute__((used)) _Noreturn static void start(long *stack)
 {
@@ -110,6 +121,7 @@ __attribute__((used)) _Noreturn static void start(long *stack)
         program = given + count;
     }
 
+    check_address_space();
     char *environment[count + 2], ours[sizeof name + SIGNALS / 4], *end = ours;
     long n = 0;
     for (long i = 0; i < count; i++)
