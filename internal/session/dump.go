@@ -48,7 +48,7 @@ func (d *dump) open() {
 		return
 	}
 	if err := d.project.WriteConfig(cfg); err != nil {
-		d.session.talk.process("Error", d.pid, "config.json: %v", err)
+		d.complain("config.json: %v", err)
 	}
 	d.file = d.project.NewLog(cfg.LogLevel)
 	d.log.use(d.file)
@@ -91,7 +91,7 @@ func (d *dump) feed(program string) {
 			return
 		}
 	}
-	d.session.talk.process("Error", d.pid, "%v", err)
+	d.complain("%v", err)
 }
 
 // needed is where the part of the spool begins that a feed has not read.
@@ -170,8 +170,13 @@ func (d *dump) fail(err error) {
 		return
 	}
 	d.told = true
-	d.log.Logf(config.Error, "%v", err)
-	d.session.talk.process("Error", d.pid, "%v; the analysis goes on", err)
+	d.complain("%v; the analysis goes on", err)
+}
+
+// complain tells the user, and the log: of what goes on in the background nobody reads more than that.
+func (d *dump) complain(format string, args ...any) {
+	d.log.Logf(config.Error, format, args...)
+	d.session.talk.process("Error", d.pid, format, args...)
 }
 
 // finish writes every row that can be written and closes the files. What feeds have to say goes to report.
@@ -185,11 +190,11 @@ func (d *dump) finish(report *bytes.Buffer) {
 		for _, f := range d.feeds {
 			text, err := f.Finish(d.end)
 			if report.WriteString(text); err != nil {
-				d.session.talk.process("Error", d.pid, "%v", err)
+				d.complain("%v", err)
 			}
 		}
 		if err != nil {
-			d.session.talk.process("Error", d.pid, "%v", err)
+			d.complain("%v", err)
 			_ = d.spool.Close()
 		} else if err := d.spool.Remove(); err != nil { // and the stacks with it
 			d.log.Logf(config.Warning, "remove the spool: %v", err)
@@ -206,7 +211,7 @@ func (d *dump) finish(report *bytes.Buffer) {
 	}
 	_ = d.stacks.Close()
 	if d.missing > 0 {
-		d.session.talk.process("Error", d.pid, "%d event(s) could not be stored and have no row", d.missing)
+		d.complain("%d event(s) could not be stored and have no row", d.missing)
 	}
 	if d.closing != nil {
 		d.closing()

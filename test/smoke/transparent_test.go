@@ -208,6 +208,21 @@ func TestBackgroundComesLate(t *testing.T) {
 	})
 }
 
+// Of a job in the background whose disk is full, the log says what is missing, and how it is completed.
+func TestBackgroundDiskFull(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	j := under(t)
+	j.mount = "mkdir " + j.out + " && mount -t tmpfs -o size=80k,mode=755 none " + j.out
+	j.bare, j.env = true, []string{"OUT=" + j.out, "TOOL=" + tool, "TRAIN=" + example("train")}
+	j.words = []string{"sh", "-c", `$TOOL -o $OUT sh -c 'setsid sh -c "sleep 0.3; $TRAIN" </dev/null >/dev/null 2>&1 &'
+		for i in $(seq 100); do grep -h "is not complete" $OUT/*/msmemscope_logs/* && break; sleep 0.1; done`}
+	j.run().want(0)
+	if said := j.stdout.String(); !strings.Contains(said, "no space left on device") || !strings.Contains(said, "dump recover") {
+		t.Errorf("in the log: %q, %s", said, j.stderr.String())
+	}
+}
+
 // A pipe to a program that ends early must not hurt the program: `msmemscope prog | head -1`.
 func TestClosedOutput(t *testing.T) {
 	j := under(t)
