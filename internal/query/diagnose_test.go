@@ -247,9 +247,14 @@ func TestOOMWithoutTheCard(t *testing.T) {
 		lines := strings.SplitAfter(s.end(), "\n")
 		lines = slices.DeleteFunc(lines, func(line string) bool { return strings.Contains(line, "SNAPSHOT") })
 		text := regexp.MustCompile(`,(process|device)_used:\d+`).ReplaceAllString(strings.Join(lines, ""), "")
-		result := ask(t, "diagnose", store(t, "memscope_dump_1.csv", []byte(text)))["result"]
+		path := store(t, "memscope_dump_1.csv", []byte(text))
+		result := ask(t, "diagnose", path)["result"]
 		if got := at(result, "conclusions.0.text"); got != c.text {
 			t.Errorf("%v, want %s", got, c.text)
+		}
+		when := fmt.Sprintf("`msmemscope dump at %.0f FILE`", at(ask(t, "oom", path)["result"], "cases.0.at_ns"))
+		if advice := fmt.Sprint(at(result, "conclusions.0.advice")); c.request == 30*mib && !strings.Contains(advice, when) {
+			t.Errorf("not %s but %s", when, advice)
 		}
 	}
 }

@@ -34,6 +34,7 @@ type env struct {
 	notes   []string
 	early   []string // notes from before the first scan
 	current *input   // being scanned
+	met     bool     // a row that --device and --pid leave in
 }
 
 func (e *env) note(format string, args ...any) {
@@ -156,18 +157,31 @@ const knownPools = "HAL, PTA, PTA_WORKSPACE, ATB, MINDSPORE, HOST"
 
 // wanted tells whether the options leave the row in, its time and pool aside.
 func (e *env) wanted(r *read.Row) bool {
-	if e.pid >= 0 && r.PID != uint64(e.pid) {
+	if e.pid >= 0 && r.PID != uint64(e.pid) || e.devices != nil && !slices.Contains(e.devices, r.Device) {
 		return false
 	}
-	if e.devices == nil {
-		return true
+	e.met = true
+	return true
+}
+
+// noteUnmet says that nothing is of the cards or the process that were asked for.
+func (e *env) noteUnmet(early bool) {
+	if e.met || e.devices == nil && e.pid < 0 {
+		return
 	}
+	var of []string
 	for _, d := range e.devices {
-		if d == r.Device {
-			return true
-		}
+		of = append(of, "device "+deviceName(d))
 	}
-	return false
+	text := strings.Join(of, " or ")
+	if e.pid >= 0 {
+		text = strings.TrimPrefix(text+" of process "+strconv.FormatInt(e.pid, 10), " of ")
+	}
+	where := ""
+	if early {
+		where = " up to there"
+	}
+	e.note("no row%s that this question looks at is of %s; `dump stats` lists what there is", where, text)
 }
 
 // within tells whether the row lies between --since and --until.
@@ -278,7 +292,7 @@ func closeInputs(inputs []*input) {
 }
 
 func (e *env) pass(inputs []*input, opt read.Options, visit visitor) error {
-	e.files, e.notes = nil, slices.Clone(e.early)
+	e.files, e.notes, e.met = nil, slices.Clone(e.early), false
 	opt.Pools = &e.names
 	early := false
 	for _, in := range inputs {
@@ -296,6 +310,7 @@ func (e *env) pass(inputs []*input, opt read.Options, visit visitor) error {
 		}
 		e.tell(in, sum)
 	}
+	e.noteUnmet(early)
 	return e.askedFor(early)
 }
 

@@ -191,8 +191,9 @@ func judgeFile(e *env, in *input, threshold int) ([]*tensor, error) {
 		return err
 	}
 	j := newJudge(threshold)
-	last := int64(math.MinInt64)
+	last, accesses := int64(math.MinInt64), false
 	err := scan(func(ev tensorEvent) error {
+		accesses = accesses || ev.kind == event.Access
 		if ev.id < last {
 			return errOutOfOrder
 		}
@@ -211,6 +212,9 @@ func judgeFile(e *env, in *input, threshold int) ([]*tensor, error) {
 		for i := range events {
 			j.take(&events[i])
 		}
+	}
+	if !accesses {
+		e.note("there is no ACCESS row of a tensor, and so nothing to judge by; --events=alloc,free,launch,access records them, of PyTorch and ATB")
 	}
 	slices.SortFunc(j.flagged, func(a, b *tensor) int { return cmp.Compare(a.id, b.id) })
 	return j.flagged, err

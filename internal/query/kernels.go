@@ -155,7 +155,11 @@ func (k *kernels) result(levels compare.Level, top int) *kernelsResult {
 		res.Top = res.Top[:n]
 	}
 	if res.Launches == 0 {
-		k.env.note("there are no launches of level %s: collect with --events=launch,alloc,free --level=%s", res.Level, res.Level)
+		what := "operators are those of PyTorch and ATB"
+		if kernel {
+			what = "it takes --level=kernel, and a program that launches kernels"
+		}
+		k.env.note("there are no launches of level %s: %s; --events has to name launch, alloc and free, as it does by default", res.Level, what)
 	}
 	return res
 }

@@ -105,6 +105,9 @@ func (q *question) main(args []string, stdout, stderr io.Writer) int {
 		return statusOK
 	}
 	if err != nil {
+		if name, unknown := strings.CutPrefix(err.Error(), undefined); unknown {
+			err = fmt.Errorf("there is no option --%s", name)
+		}
 		fmt.Fprintf(stderr, "[msmemscope] Error: dump %s: %v; see `msmemscope dump %s --help`\n", q.name, err, q.name)
 		return statusUsage
 	}
@@ -135,8 +138,11 @@ func (u usageError) Error() string { return u.text }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
 
+// undefined is how the flags begin to say that there is no option of a name.
+const undefined = "flag provided but not defined: -"
+
 // negative is what the flags say of a word like -500ms, a time from the end.
-var negative = regexp.MustCompile(`^flag provided but not defined: -[0-9]`)
+var negative = regexp.MustCompile("^" + undefined + "[0-9]")
 
 // parse reads flags wherever they stand between the words; behind -- everything is a word.
 func parse(fs *flag.FlagSet, args []string) (words []string, err error) {

@@ -237,6 +237,7 @@ func TestMistakes(t *testing.T) {
 		{"stats query_test.go", 1, "is neither a .csv nor a .db file"},
 		{"stats --pool X testdata/nested.csv", 2, "unknown pool"},
 		{"stats --device x testdata/nested.csv", 2, `"x" is no card`},
+		{"at --since 3 4 testdata/nested.csv", 2, "dump at: there is no option --since; see `msmemscope dump at --help`"},
 		{"at testdata/nested.csv", 2, "a timestamp and a file are expected"},
 		{"at x testdata/nested.csv", 2, `"x" is no time: ns as in`},
 		{"window 5 4 testdata/nested.csv", 2, "END lies before START"},
@@ -265,3 +266,27 @@ func TestMistakes(t *testing.T) {
 		}
 	}
 }
+
+// TestNothing: where there is no answer, a note says why.
+func TestNothing(t *testing.T) {
+	nowhere := " that this question looks at is of device "
+	for args, want := range map[string]string{
+		"peak --device 0 testdata/nested.csv":                   "",
+		"peak --device 0,7 testdata/nested.csv":                 "",
+		"peak --device 7 testdata/nested.csv":                   "no row" + nowhere + "7; ",
+		"stats --device 7,cpu --pid 100 testdata/nested.csv":    "no row" + nowhere + "7 or device cpu of process 100; ",
+		"stats --pid 5 testdata/nested.csv":                     "no row that this question looks at is of process 5; ",
+		"at --device 7 1000 testdata/nested.csv":                "no row up to there" + nowhere + "7; ",
+		"kernels --level kernel testdata/nested.csv":            "there are no launches of level kernel: it takes --level=kernel",
+		"kernels --level op testdata/growth.csv":                "there are no launches of level op: operators are those of PyTorch and ATB",
+		"check-inefficient " + copied(t, "testdata/nested.csv"): "there is no ACCESS row of a tensor",
+	} {
+		notes := fmt.Sprint(ask(t, strings.Fields(args)...)["notes"])
+		if !strings.Contains(notes, want) || want == "" && strings.Contains(notes, "is of") {
+			t.Errorf("dump %s: notes %s, want %q", args, notes, want)
+		}
+	}
+}
+
+// copied is a copy of a file, for questions that write.
+func copied(t *testing.T, path string) string { return store(t, "x.csv", load(t, path)) }
