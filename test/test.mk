@@ -3,8 +3,8 @@
 OUT ?= build
 TARGET_CC ?= gcc
 
-targets := $(patsubst test/targets/%.c,$(OUT)/targets/%,$(wildcard test/targets/*.c)) $(OUT)/targets/atb_cxx_abi_0 $(OUT)/targets/atb_cxx_abi_1 \
-	$(OUT)/targets/harm
+targets := $(patsubst test/targets/%.c,$(OUT)/targets/%,$(filter-out %/everywhere.c,$(wildcard test/targets/*.c))) \
+	$(OUT)/targets/atb_cxx_abi_0 $(OUT)/targets/atb_cxx_abi_1 $(OUT)/targets/harm $(OUT)/targets/libeverywhere.so
 TARGET_CFLAGS := -std=gnu17 -O2 -g -Wall -Wextra -Werror -Ivnpu/include -Inative/include
 
 .PHONY: targets
@@ -16,6 +16,11 @@ $(OUT)/targets/%: test/targets/%.c $(wildcard test/targets/*.h) test/test.mk
 	@mkdir -p $(@D)
 	$(TARGET_CC) $(TARGET_CFLAGS) -pthread -o $@ $< $(TARGET_SOURCES) \
 		-Wl,-rpath,'$$ORIGIN/../vnpu/lib64' -Wl,-rpath-link,$(OUT)/vnpu/lib64 -L$(OUT)/vnpu/lib64 -Wl,--as-needed -lascendcl -lms_tools_ext -lruntime -lascend_hal -ldl
+
+$(OUT)/targets/libeverywhere.so: test/targets/everywhere.c test/targets/target.h test/test.mk
+	@mkdir -p $(@D)
+	$(TARGET_CC) $(TARGET_CFLAGS) -fno-builtin -fPIC -shared -o $@ $< \
+		-Wl,-rpath,'$$ORIGIN/../vnpu/lib64' -Wl,-rpath-link,$(OUT)/vnpu/lib64 -L$(OUT)/vnpu/lib64 -lascend_hal
 
 $(OUT)/targets/harm: test/targets/harm.cpp test/test.mk
 	@mkdir -p $(@D)
