@@ -2,6 +2,7 @@ package smoke
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -12,6 +13,10 @@ func TestOOM(t *testing.T) {
 	j := under(t, "--analysis=oom:3", target("oom"))
 	j.env = append(j.env, "VNPU_HBM_BYTES=64M", "ASCEND_RT_VISIBLE_DEVICES=1,0")
 	j.run().want(0).noComplaints()
+	told := regexp.MustCompile(`device 1: memory ran out, 2 request\(s\) of process (\d+) were refused; .(msmemscope dump oom --pid=\d+ \S+). tells`).FindStringSubmatch(j.stdout.String())
+	if told == nil || told[2] != fmt.Sprintf("msmemscope dump oom --pid=%s %s", told[1], j.out) {
+		t.Errorf("the report says %q\n%s", told, j.stdout.String())
+	}
 	var want, got []string
 	for line := range strings.Lines(j.stdout.String()) {
 		if word, attr, ok := strings.Cut(strings.TrimSpace(line), " "); ok && (word == "TRIGGER" || word == "RECENT" || word == "TOP") {

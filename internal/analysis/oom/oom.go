@@ -5,6 +5,7 @@ package oom
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"sort"
 	"time"
@@ -27,7 +28,7 @@ func Registration() analysis.Registration {
 		Kinds:    []event.Kind{event.OOMDetail, event.Malloc, event.Free},
 		Enabled:  func(c *config.Config) bool { return c.Analysis&config.OOM != 0 },
 		New: func(env analysis.Env) analysis.Analyzer {
-			return &analyzer{env: env, pools: map[int32]*pool{}}
+			return &analyzer{env: env, pools: map[int32]*pool{}, refused: map[int32]int{}}
 		},
 	}
 }
@@ -38,10 +39,12 @@ type pool struct {
 }
 
 type analyzer struct {
-	env    analysis.Env
-	pools  map[int32]*pool
-	listed int64   // stamp of the last lists, 0 before
-	out    []int32 // cards that have run out and have had no allocation since
+	env     analysis.Env
+	pools   map[int32]*pool
+	pid     uint64
+	refused map[int32]int // requests, by card
+	listed  int64         // stamp of the last lists, 0 before
+	out     []int32       // cards that have run out and have had no allocation since
 }
 
 // Event implements analysis.Analyzer.
@@ -62,8 +65,17 @@ func (a *analyzer) Event(ev *event.Event, _ *ledger.Block) {
 	}
 }
 
-// Report implements analysis.Analyzer; all there is to say is in the rows.
-func (a *analyzer) Report(io.Writer) {}
+// Report implements analysis.Analyzer. What there is to say is in the rows; the terminal says that, and how to read them.
+func (a *analyzer) Report(w io.Writer) {
+	for _, device := range slices.Sorted(maps.Keys(a.refused)) {
+		what := fmt.Sprintf("device %d:", device)
+		if device == event.DeviceCPU {
+			what = "pinned host"
+		}
+		fmt.Fprintf(w, "[msmemscope] Info: %s memory ran out, %d request(s) of process %d were refused; "+
+			"`msmemscope dump oom --pid=%d %s` tells who held it.\n", what, a.refused[device], a.pid, a.pid, a.env.Config.OutputPath)
+	}
+}
 
 func (a *analyzer) pool(device int32) *pool {
 	p := a.pools[device]
@@ -75,6 +87,8 @@ func (a *analyzer) pool(device int32) *pool {
 }
 
 func (a *analyzer) trigger(ev *event.Event) {
+	a.pid = ev.PID
+	a.refused[ev.Device]++
 	if a.listed == 0 || ev.Stamp-a.listed >= quiet {
 		a.listed = ev.Stamp
 		recent, top := choose(a.env.Ledger, ev.Device, a.env.Config.OOMTopK)

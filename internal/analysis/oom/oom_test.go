@@ -3,6 +3,7 @@ package oom
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,7 +73,7 @@ func TestPause(t *testing.T) {
 	l := fill(t, [4]int64{int64(event.PTA), 0, 1, 100}, [4]int64{int64(event.PTA), 0, 2, 300})
 	var rows []string
 	a := Registration().New(analysis.Env{
-		Ledger: l, Config: &config.Config{OOMTopK: 1}, Steps: &steps.Tracker{},
+		Ledger: l, Config: &config.Config{OOMTopK: 1, OutputPath: "/out"}, Steps: &steps.Tracker{},
 		Emit: func(ev *event.Event) { rows = append(rows, fmt.Sprint(ev.Name, " ", ev.Stamp)) },
 	})
 	var want []string
@@ -80,7 +81,7 @@ func TestPause(t *testing.T) {
 		at    int64
 		lists bool
 	}{{10 * second, true}, {10*second + 1, false}, {12*second - 1, false}, {12 * second, true}, {13 * second, false}, {14 * second, true}} {
-		a.Event(&event.Event{Kind: event.OOMDetail, Sub: event.OOMTrigger, Device: 0, Stamp: c.at}, nil)
+		a.Event(&event.Event{Kind: event.OOMDetail, Sub: event.OOMTrigger, Device: 0, PID: 7, Stamp: c.at}, nil)
 		if c.lists {
 			want = append(want, fmt.Sprint("OOM_RecentAlloc ", c.at), fmt.Sprint("OOM_TopAlloc ", c.at))
 		}
@@ -88,6 +89,11 @@ func TestPause(t *testing.T) {
 	}
 	if !slices.Equal(rows, want) {
 		t.Errorf("rows\n%q, want\n%q", rows, want)
+	}
+	var report strings.Builder
+	a.Report(&report)
+	if want := "[msmemscope] Info: device 0: memory ran out, 6 request(s) of process 7 were refused; `msmemscope dump oom --pid=7 /out` tells who held it.\n"; report.String() != want {
+		t.Errorf("report %q, want %q", report.String(), want)
 	}
 }
 
