@@ -67,6 +67,52 @@ func TestServe(t *testing.T) {
 	}
 }
 
+// A process that is killed while it introduces itself is not worth a word.
+func TestDiesInHandshake(t *testing.T) {
+	name := fmt.Sprintf("msmemscope-dies-%d", os.Getpid())
+	listener, err := net.ListenUnix("unixpacket", &net.UnixAddr{Net: "unixpacket", Name: "@" + name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	c := (&run{t: t, name: name}).child("hello 1")
+	socket, err := listener.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	if _, err := unix.Poll([]unix.PollFd{{Fd: int32(socket.Fd()), Events: unix.POLLIN}}, 10000); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(50 * time.Millisecond) // for what it says of itself
+	c.kill()
+	stream, result := serveHere(t, listener)
+	cfg := settings()
+	cfg.OutputPath = t.TempDir()
+	if err := json.NewEncoder(stream).Encode(control.Order{Config: &cfg}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(50 * time.Millisecond) // for the answer to it
+	if err := json.NewEncoder(stream).Encode(control.Order{Finish: true}); err != nil {
+		t.Fatal(err)
+	}
+	for hear := json.NewDecoder(stream); ; {
+		var m control.Message
+		if err := hear.Decode(&m); err != nil {
+			t.Fatal(err)
+		}
+		if m.Line != "" {
+			t.Errorf("line %q", m.Line)
+		}
+		if m.Done != nil {
+			break
+		}
+	}
+	if err := <-result; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestServeRefuses(t *testing.T) {
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -20,7 +20,7 @@ type process struct {
 	start string // start time, in place of a pidfd: it tells a process from a later one of the same id
 }
 
-// watch begins to watch pid, which is alive.
+// watch begins to watch pid. The error is unix.ESRCH when that has ended already.
 func watch(pid int) (*process, error) {
 	p := &process{pid: pid, fd: -1}
 	fd, err := unix.PidfdOpen(pid, 0)
@@ -32,6 +32,9 @@ func watch(pid int) (*process, error) {
 		return nil, fmt.Errorf("process %d: pidfd_open: %w", pid, err)
 	}
 	stat, err := readStat(fmt.Sprintf("/proc/%d/stat", pid))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, unix.ESRCH
+	}
 	if err != nil {
 		return nil, err
 	}

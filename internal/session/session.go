@@ -126,9 +126,7 @@ func (s *session) runAlone() {
 func (s *session) runShell() {
 	go s.accept()
 	outlast(s.launcher, func() bool { return !s.released.Load() })
-	for !s.close() {
-		<-s.changed
-	}
+	s.linger()
 }
 
 // accept takes connections until the listener is closed.
@@ -147,7 +145,7 @@ func (s *session) accept() {
 		s.mu.Unlock()
 		go func() {
 			defer conn.Close()
-			if err := s.greet(conn); err != nil {
+			if err := s.greet(conn); err != nil && !errors.Is(err, unix.ESRCH) { // who has ended meanwhile has nothing to record
 				s.talk.line(fmt.Sprintf("[msmemscope] Error: a process is not recorded: %v.", err))
 			}
 			s.mu.Lock()
@@ -296,7 +294,7 @@ func (s *session) close() bool {
 // conclude finishes the clients that have ended with the target and tells the launcher the results.
 func (s *session) conclude() {
 	ended, living := s.partition()
-	for deadline := time.Now().Add(lastMoment); len(living) > 0 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(lastMoment); (len(living) > 0 || s.greets()) && time.Now().Before(deadline); {
 		time.Sleep(idleLeast)
 		ended, living = s.partition()
 	}
@@ -322,6 +320,13 @@ func (s *session) conclude() {
 		}
 	}
 	s.talk.say(control.Message{Done: &done})
+}
+
+// greets says whether somebody is being answered, of whom there may be a word to say.
+func (s *session) greets() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.greeted > 0
 }
 
 // summary is what there is to say of clients that are done.
