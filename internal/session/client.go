@@ -389,7 +389,7 @@ func (c *client) finish() {
 	if c.collected {
 		c.set.Report(&c.report)
 	} else if !c.session.alone && c.check == nil {
-		c.session.talk.line(fmt.Sprintf("[msmemscope] Warn: process %d used the stack, but nothing was recorded: %s.", c.pid, c.whyNothing()))
+		c.session.talk.line(fmt.Sprintf("[msmemscope] Warn: process %d called CANN, but nothing was recorded: %s.", c.pid, c.whyNothing()))
 	}
 	c.ledger, c.set, c.decoder, c.kernels = nil, nil, nil, nil // what lives may be much, and the rendering may take long
 	if err := c.session.budget.give(c.ring); err != nil {

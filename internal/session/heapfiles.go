@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"memscope/internal/hostheap"
+	"memscope/internal/hostheap/lsi"
 	"memscope/internal/hostheap/report"
 	"memscope/internal/output"
 	"memscope/internal/symbol"
@@ -68,8 +69,12 @@ func (h *heap) write(in report.Input) []string {
 		whole(fmt.Sprintf("live_stacks_%d.folded", stage), func(w io.Writer) error { return report.WriteFolded(w, in) })
 		whole(fmt.Sprintf("live_stacks_%d.pb.gz", stage), func(w io.Writer) error { return report.WritePprof(w, in) })
 	}
-	tell(fmt.Sprintf("[msmemscope] Info: host heap of process %d (%s), window %d: %d suspected leak(s), %d bytes unfreed in %d block(s); %s.", h.pid,
-		h.name, stage, overview.Suspected, overview.Unfreed.Bytes, overview.Unfreed.Blocks,
+	short := ""
+	if overview.Health.Available && overview.Series.Ticks < lsi.LeastBeats {
+		short = fmt.Sprintf(", in a window too short to suspect any (%d beats of %d)", overview.Series.Ticks, lsi.LeastBeats)
+	}
+	tell(fmt.Sprintf("[msmemscope] Info: host heap of process %d (%s), window %d: %d suspected leak(s), %d bytes unfreed in %d block(s)%s; %s.", h.pid,
+		h.name, stage, overview.Suspected, overview.Unfreed.Bytes, overview.Unfreed.Blocks, short,
 		filepath.Join(place, fmt.Sprintf("leak_overview_%d.txt", stage))))
 	if hidden(overview) {
 		tell(fmt.Sprintf("[msmemscope] Info: process %d (%s): Python frees what its modules hold when it ends, also what has leaked; "+
@@ -78,12 +83,9 @@ func (h *heap) write(in report.Input) []string {
 	return lines
 }
 
-// longWindow is the beats from which on a window tells growth from filling (docs/host-leaks.md).
-const longWindow = 20
-
 // hidden says whether leaks of Python may be gone from the report, because the interpreter tidied up before the window was closed.
 func hidden(o *report.Overview) bool {
-	return o.Suspected == 0 && o.Series.Ticks >= longWindow && o.Health.How == report.ClosedExit && o.Health.Python != report.PythonNone
+	return o.Suspected == 0 && o.Series.Ticks >= lsi.LeastBeats && o.Health.How == report.ClosedExit && o.Health.Python != report.PythonNone
 }
 
 // heapSymbols asks the session's symbolizer about the libraries of one process.
