@@ -90,7 +90,11 @@ func obey(h *heap, c *client, words []string) (string, error) {
 	case "start":
 		text := ""
 		if len(options) > 0 {
-			text = h.cfg.OutputPath + "\x00analysis=host-leaks\x00output-path=" + h.cfg.OutputPath + "\x00" + strings.Join(options, "\x00")
+			own := []string{h.cfg.OutputPath, "analysis=host-leaks"}
+			if h.session.fixed() == nil { // else the path stays by itself
+				own = append(own, "output-path="+h.cfg.OutputPath)
+			}
+			text = strings.Join(append(own, options...), "\x00")
 		}
 		lines, err := h.start(text)
 		if err != nil {

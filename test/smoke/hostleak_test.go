@@ -233,7 +233,9 @@ func TestControlSession(t *testing.T) {
 	expect("stop", "", 0, "window 1:", "leak_overview_1.txt")
 	expect("display host_leak summary", "", 0, "no active window\n")
 	expect("stop", "", 1, "no active window")
-	expect("start --sample-rate=2 --block-size-threshold=100", "", 0, "window 2 is open")
+	if out, complaints, status := control(t, pid, "start --sample-rate=2 --block-size-threshold=100", ""); out != "[msmemscope] Info: window 2 is open.\n" || complaints != "" || status != 0 {
+		t.Errorf("start: status %d, %q, %q", status, out, complaints)
+	}
 	expect("", "display status\nhelp\ndisplay host_leak summary --json\nquit\nstop\n", 0, "window 2 open", "close it and write its report", `"sample_rate": 2`)
 	expect("", "bogus\n", 1, `"bogus" is not a command; accepted: start, stop, display host_leak summary, display status, flush, quit`)
 	expect("display host_leak summary --top=0", "", 1, "--top=0 is not accepted here")
