@@ -12,14 +12,13 @@ const piece = 100_000_000
 
 const asciiZeros = 0x3030303030303030
 
-// digits gives the eight decimal digits of v < piece, one a byte, the first in the lowest. Each step halves what its fields
-// hold: the high half by a multiplication, as exact as it has to be (10486/2^20 for 1/100, 103/2^10 for 1/10).
+// digits gives the eight decimal digits of v < piece, one a byte, the first in the lowest. Each step splits all fields of x: the low
+// half of a field takes what the field is by a power of ten, and the high half the rest, which one subtraction brings about:
+// x<<n - q*(power<<n - 1) is q + (x-q*power)<<n. The second and third division are multiplications as exact as they have to be.
 func digits(v uint64) uint64 {
-	x := v/10000 | v%10000<<32
-	high := x * 10486 >> 20 & 0x7f_0000_007f
-	x = high | (x-100*high)<<16
-	high = x * 103 >> 10 & 0x0f_000f_000f_000f
-	return high | (x-10*high)<<8
+	x := v<<32 - uint64(uint32(v)/10000)*(10000<<32-1)
+	x = x<<16 - x*10486>>20&0x7f_0000_007f*(100<<16-1)
+	return x<<8 - x*103>>10&0x0f_000f_000f_000f*(10<<8-1)
 }
 
 // AppendUint appends v in decimal digits.
@@ -41,7 +40,7 @@ func AppendUint(b []byte, v uint64) []byte {
 // appendPiece appends 0 < v < piece without leading zeros.
 func appendPiece(b []byte, v uint64) []byte {
 	d := digits(v)
-	zeros := bits.TrailingZeros64(d) &^ 7
+	zeros := bits.TrailingZeros64(d) & 56
 	b = binary.LittleEndian.AppendUint64(b, (d|asciiZeros)>>zeros)
 	return b[:len(b)-zeros/8]
 }

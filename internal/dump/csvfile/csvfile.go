@@ -15,42 +15,78 @@ import (
 	"memscope/internal/output"
 )
 
-// bufferBytes is the size at which rows are written out. One row more may be in the buffer.
-const bufferBytes = 64 << 10
-
 // Writer writes one CSV file. It is a render.Format.
+//
+// Where more rows come between two flushes than a batch holds, they become text in a goroutine of their own, a batch at a time,
+// while the caller reads the events of the next one and writes the text of the one before. Writes, and so errors, stay with the caller.
 type Writer struct {
 	f    *os.File // opened for appending
 	name string
 	size int64 // bytes in the file, whole rows
-	buf  []byte
+
+	// The batches that have begun, nil where there is none; the first rows are in made.
+	made    *batch // its text is not in the file yet
+	making  *batch // becomes text
+	filling *batch
 
 	stacks cells.Stacks
 }
 
 // New begins a new file: its first line is the header. name is what Name answers.
 func New(f *os.File, name string) *Writer {
-	w := &Writer{f: f, name: name, buf: make([]byte, 0, bufferBytes+4096)}
-	w.buf = append(w.buf, Header...)
-	w.buf = append(w.buf, '\n')
+	w := &Writer{f: f, name: name, made: newBatch()}
+	w.made.text = append(append(w.made.text, Header...), '\n')
 	return w
 }
 
 // Row: see render.Format.
 func (w *Writer) Row(ev *event.Event, id uint64) error {
-	w.buf = AppendRow(w.buf, ev, id, w.stacks)
-	if len(w.buf) < bufferBytes {
+	if w.filling == nil {
+		w.filling = newBatch()
+	}
+	if w.filling.add(ev, id); w.filling.bytes < batchBytes {
 		return nil
 	}
-	return w.Flush()
+	full := w.filling
+	go full.make(w.stacks)
+	w.take()
+	w.making, w.filling = full, nil
+	return w.write()
 }
 
-// Flush: see render.Format. It is one write.
+// Flush: see render.Format.
 func (w *Writer) Flush() error {
-	if len(w.buf) == 0 {
+	w.take()
+	if w.filling != nil {
+		w.filling.make(w.stacks)
+		w.making, w.filling = w.filling, nil
+		w.take()
+	}
+	return w.write()
+}
+
+// take waits for the batch that becomes text.
+func (w *Writer) take() {
+	b := w.making
+	if b == nil {
+		return
+	}
+	<-b.made
+	w.making = nil
+	if w.made == nil {
+		w.made = b
+	} else { // a write failed
+		w.made.text = append(w.made.text, b.text...)
+		b.free()
+	}
+}
+
+// write writes what is made, in one write.
+func (w *Writer) write() error {
+	if w.made == nil {
 		return nil
 	}
-	n, err := w.f.Write(w.buf)
+	n, err := w.f.Write(w.made.text)
 	if err != nil {
 		if n > 0 {
 			if e := w.f.Truncate(w.size); e != nil {
@@ -60,7 +96,8 @@ func (w *Writer) Flush() error {
 		return err
 	}
 	w.size += int64(n)
-	w.buf = w.buf[:0]
+	w.made.free()
+	w.made = nil
 	return nil
 }
 
@@ -74,7 +111,10 @@ func (w *Writer) Name() string { return w.name }
 func (w *Writer) Finish() error { return nil }
 
 // Close: see render.Format.
-func (w *Writer) Close() error { return w.f.Close() }
+func (w *Writer) Close() error {
+	w.take() // which needs the stacks
+	return w.f.Close()
+}
 
 // Opener makes CSV files in a project directory. missing hears of a file that is to be continued but is shorter than it was
 // when its size was noted, as after a loss of power; it may be nil, as may stacks.
@@ -131,9 +171,8 @@ func resume(root *os.Root, name string, size int64) (w *Writer, lost int64, err 
 	if err := f.Truncate(size); err != nil {
 		return nil, 0, err
 	}
-	w = New(f, name)
-	if w.size = size; size > 0 {
-		w.buf = w.buf[:0] // the header is there
+	if size == 0 {
+		return New(f, name), lost, nil
 	}
-	return w, lost, nil
+	return &Writer{f: f, name: name, size: size}, lost, nil
 }

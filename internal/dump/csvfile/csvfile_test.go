@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -161,6 +162,65 @@ func TestFile(t *testing.T) {
 	rows, err := csv.NewReader(bytes.NewReader(got)).ReadAll()
 	if err != nil || len(rows) != 1+2000*len(golden) {
 		t.Errorf("%d rows, %v", len(rows), err)
+	}
+}
+
+// depths is a table of stacks: the one with id n has n frames, some of which need quotes.
+type depths struct{}
+
+func (depths) Columns(id uint32) (python, c string) {
+	return `"` + strings.Repeat("f.py(1): \"x\"\n", int(id)) + `"`, `"` + strings.Repeat("f+0x1\n", int(id)) + `"`
+}
+
+// TestBatches: rows of all sizes, flushed now and then, are in the file one behind the other, and a failed write loses none: the file
+// ends with the last whole row, and the others follow when it can be written again.
+func TestBatches(t *testing.T) {
+	f := newFile(t)
+	readOnly, err := os.Open(f.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer readOnly.Close()
+	w := New(f, "x.csv")
+	w.stacks = depths{}
+	want := []byte(Header + "\n")
+	rng := rand.New(rand.NewPCG(1, 2))
+	check := func() {
+		t.Helper()
+		got, err := os.ReadFile(f.Name())
+		if err != nil || w.Size() != int64(len(got)) || !bytes.HasPrefix(want, got) || len(got) > 0 && got[len(got)-1] != '\n' {
+			t.Fatalf("the file holds %d bytes, others than the rows or not whole; size %d; %v", len(got), w.Size(), err)
+		}
+	}
+	failures := 0
+	for id := range uint64(100_000) {
+		g := golden[rng.IntN(len(golden))]
+		if rng.IntN(100) == 0 {
+			g.ev.Stack = rng.Uint32N(200)
+			g.ev.Attrs = strings.Repeat("k:v", rng.IntN(1000))
+		}
+		want = AppendRow(want, &g.ev, id, depths{})
+		broken := rng.IntN(2000) == 0
+		if broken {
+			w.f = readOnly
+		}
+		err := w.Row(&g.ev, id)
+		if broken || rng.IntN(3000) == 0 {
+			err = errors.Join(err, w.Flush())
+		}
+		if w.f = f; broken != (err != nil) {
+			t.Fatal(err)
+		}
+		if broken {
+			failures++
+			check()
+		}
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if check(); w.Size() != int64(len(want)) || failures == 0 {
+		t.Errorf("%d bytes of %d in the file, %d failed writes", w.Size(), len(want), failures)
 	}
 }
 

@@ -191,64 +191,55 @@ func putText(b []byte, text string) []byte {
 
 var errEncoding = errors.New("not an encoded event")
 
-// cursor reads varints; bad is set, and stays, when the bytes end early.
-type cursor struct {
-	b   []byte
-	at  int
-	bad bool
+// The readers below take the place to read at and give the one behind what they read, or one behind the end of b when b ends
+// early. So the place stays in a register: decoding is for the most part waiting for where the next field begins.
+
+// uvarint reads a varint.
+func uvarint(b []byte, at uint) (uint64, uint) {
+	if at < uint(len(b)) && b[at] < 0x80 {
+		return uint64(b[at]), at + 1
+	}
+	return longVarint(b, at)
 }
 
-// uvarint reads up to eight bytes at a time: the length of one of these numbers is hard to guess for a processor.
-func (c *cursor) uvarint() uint64 {
-	if c.at+8 > len(c.b) {
-		return c.longUvarint()
+// longVarint reads up to eight bytes at once, because lengths are hard to guess.
+func longVarint(b []byte, at uint) (uint64, uint) {
+	if at+8 <= uint(len(b)) {
+		x := binary.LittleEndian.Uint64(b[at:])
+		if ends := ^x & 0x80808080_80808080; ends != 0 {
+			x &= ends ^ (ends - 1) // up to the first end
+			x = x&0x007f007f_007f007f | x&0x7f007f00_7f007f00>>1
+			x = x&0x00003fff_00003fff | x&0x3fff0000_3fff0000>>2
+			return x&0x0fffffff | x&0x0fffffff_00000000>>4, at + uint(bits.TrailingZeros64(ends)/8+1)
+		}
 	}
-	x := binary.LittleEndian.Uint64(c.b[c.at:])
-	ends := ^x & 0x80808080_80808080
-	if ends == 0 {
-		return c.longUvarint()
+	if at < uint(len(b)) {
+		if v, n := binary.Uvarint(b[at:]); n > 0 {
+			return v, at + uint(n)
+		}
 	}
-	c.at += bits.TrailingZeros64(ends)/8 + 1
-	x &= ends ^ (ends - 1) // up to the first end
-	x = x&0x007f007f_007f007f | x&0x7f007f00_7f007f00>>1
-	x = x&0x00003fff_00003fff | x&0x3fff0000_3fff0000>>2
-	return x&0x0fffffff | x&0x0fffffff_00000000>>4
+	return 0, uint(len(b)) + 1
 }
 
-// longUvarint reads a number of more than eight bytes, or near the end of the bytes.
-func (c *cursor) longUvarint() uint64 {
-	v, n := binary.Uvarint(c.b[c.at:])
-	if n <= 0 {
-		c.bad, c.at = true, len(c.b)
-		return 0
-	}
-	c.at += n
-	return v
+func varint(b []byte, at uint) (int64, uint) {
+	u, at := uvarint(b, at)
+	return int64(u>>1) ^ -int64(u&1), at
 }
 
-func (c *cursor) varint() int64 {
-	u := c.uvarint()
-	return int64(u>>1) ^ -int64(u&1)
+func readByte(b []byte, at uint) (byte, uint) {
+	if at < uint(len(b)) {
+		return b[at], at + 1
+	}
+	return 0, uint(len(b)) + 1
 }
 
-func (c *cursor) byte() byte {
-	if c.at == len(c.b) {
-		c.bad = true
-		return 0
+// readText reads a text; names gives equal ones the same string, so that one that returns costs no allocation.
+func readText(b []byte, at uint, names *interner) (string, uint) {
+	n, at := uvarint(b, at)
+	if at > uint(len(b)) || n > uint64(uint(len(b))-at) {
+		return "", uint(len(b)) + 1
 	}
-	c.at++
-	return c.b[c.at-1]
-}
-
-// text reads a text; names gives equal ones the same string, so that one that returns costs no allocation.
-func (c *cursor) text(names *interner) string {
-	n := c.uvarint()
-	if n > uint64(len(c.b)-c.at) {
-		c.bad = true
-		return ""
-	}
-	c.at += int(n)
-	return names.get(c.b[c.at-int(n) : c.at])
+	return names.get(b[at : at+uint(n)]), at + uint(n)
 }
 
 // decode reads one event from the front of b into ev, every field of it, and returns what is left of b.
@@ -262,74 +253,94 @@ func (s *state) decode(b []byte, ev *event.Event, names *interner) ([]byte, erro
 	ev.Module, ev.Device = s.last.Module, s.last.Device
 	ev.Seq, ev.PID, ev.TID = s.last.Seq+1, s.last.PID, s.last.TID
 	ev.ProcessUsed, ev.DeviceUsed = s.last.ProcessUsed, s.last.DeviceUsed
-	c := cursor{b: b, at: 4}
-	ev.Stamp = s.last.Stamp + c.varint()
+	var v byte
+	var d int64
+	var u uint64
+	d, at := varint(b, 4)
+	ev.Stamp = s.last.Stamp + d
 	if mask&hasSub != 0 {
-		ev.Sub = event.Sub(c.byte())
+		v, at = readByte(b, at)
+		ev.Sub = event.Sub(v)
 	}
 	if mask&hasBits != 0 {
-		ev.Flags, ev.Page = event.Flags(c.byte()), event.Page(c.byte())
+		v, at = readByte(b, at)
+		ev.Flags = event.Flags(v)
+		v, at = readByte(b, at)
+		ev.Page = event.Page(v)
 	}
 	if mask&hasModule != 0 {
-		ev.Module = int16(c.varint())
+		d, at = varint(b, at)
+		ev.Module = int16(d)
 	}
 	if mask&hasDevice != 0 {
-		ev.Device = int32(int64(s.last.Device) + c.varint())
+		d, at = varint(b, at)
+		ev.Device = int32(int64(s.last.Device) + d)
 	}
 	if mask&hasSeq != 0 {
-		ev.Seq = s.last.Seq + uint64(c.varint())
+		d, at = varint(b, at)
+		ev.Seq = s.last.Seq + uint64(d)
 	}
 	if mask&hasPID != 0 {
-		ev.PID += uint64(c.varint())
+		d, at = varint(b, at)
+		ev.PID += uint64(d)
 	}
 	if mask&hasTID != 0 {
-		ev.TID += uint64(c.varint())
+		d, at = varint(b, at)
+		ev.TID += uint64(d)
 	}
 	if mask&hasAddr != 0 {
-		ev.Addr = s.addr + uint64(c.varint())
+		d, at = varint(b, at)
+		ev.Addr = s.addr + uint64(d)
 	}
 	if mask&hasSize != 0 {
-		ev.Size = c.varint()
+		ev.Size, at = varint(b, at)
 	}
 	ev.Used, ev.Total = s.predict(ev)
 	if mask&hasUsed != 0 {
-		ev.Used += c.varint()
+		d, at = varint(b, at)
+		ev.Used += d
 	}
 	if mask&hasTotal != 0 {
-		ev.Total += c.varint()
+		d, at = varint(b, at)
+		ev.Total += d
 	}
 	if mask&hasAlloc != 0 {
-		ev.AllocID = s.alloc + uint64(c.varint())
+		d, at = varint(b, at)
+		ev.AllocID = s.alloc + uint64(d)
 	}
 	if mask&hasProcess != 0 {
-		ev.ProcessUsed += c.varint()
+		d, at = varint(b, at)
+		ev.ProcessUsed += d
 	}
 	if mask&hasCard != 0 {
-		ev.DeviceUsed += c.varint()
+		d, at = varint(b, at)
+		ev.DeviceUsed += d
 	}
 	if mask&hasValue != 0 {
-		ev.Value = c.uvarint()
+		ev.Value, at = uvarint(b, at)
 	}
 	if mask&hasName != 0 {
-		ev.Name = c.text(names)
+		ev.Name, at = readText(b, at, names)
 	}
 	if mask&hasStack != 0 {
-		ev.Stack = uint32(c.uvarint())
+		u, at = uvarint(b, at)
+		ev.Stack = uint32(u)
 	}
 	if mask&hasWaste != 0 {
-		ev.Waste = event.Waste(c.byte())
+		v, at = readByte(b, at)
+		ev.Waste = event.Waste(v)
 	}
 	if mask&hasOwner != 0 {
-		ev.Owner = c.text(names)
+		ev.Owner, at = readText(b, at, names)
 	}
 	if mask&hasAttrs != 0 {
-		ev.Attrs = c.text(names)
+		ev.Attrs, at = readText(b, at, names)
 	}
-	if c.bad || !plausible(ev) {
+	if at > uint(len(b)) || !plausible(ev) {
 		return nil, errEncoding
 	}
 	s.advance(ev)
-	return b[c.at:], nil
+	return b[at:], nil
 }
 
 // plausible says whether an event can be one of the collector's. Its kind, pool and device select tables and directories.

@@ -505,22 +505,24 @@ func TestVarints(t *testing.T) {
 		for _, v := range []uint64{1<<n - 1, 1 << n, 0xaaaaaaaa_aaaaaaaa & (1<<n - 1)} {
 			number := binary.AppendUvarint(nil, v)
 			for rest := range 10 { // bytes behind it
-				c := cursor{b: append(append([]byte{0xff}, number...), bytes.Repeat([]byte{0xff}, rest)...), at: 1}
-				if got := c.uvarint(); got != v || c.at != 1+len(number) || c.bad {
-					t.Errorf("%d, %d bytes before the end: %d at %d, bad %t", v, rest, got, c.at, c.bad)
+				b := append(append([]byte{0xff}, number...), bytes.Repeat([]byte{0xff}, rest)...)
+				if got, at := uvarint(b, 1); got != v || at != uint(1+len(number)) {
+					t.Errorf("%d, %d bytes before the end: %d, and the next at %d", v, rest, got, at)
 				}
 			}
 			for cut := range len(number) {
-				c := cursor{b: number[:cut]}
-				if c.uvarint(); !c.bad {
+				if _, at := uvarint(number[:cut], 0); at <= uint(cut) {
 					t.Errorf("%d, cut to %d bytes, was accepted", v, cut)
 				}
 			}
 		}
 	}
-	c := cursor{b: bytes.Repeat([]byte{0x80}, 20)}
-	if c.uvarint(); !c.bad {
+	endless := bytes.Repeat([]byte{0x80}, 20)
+	if _, at := uvarint(endless, 0); at <= 20 {
 		t.Error("a number without an end was accepted")
+	}
+	if _, at := uvarint(endless, 21); at <= 20 {
+		t.Error("what begins behind the end was accepted")
 	}
 }
 
