@@ -3,6 +3,7 @@
 package inefficient
 
 import (
+	"fmt"
 	"io"
 
 	"memscope/internal/analysis"
@@ -26,6 +27,10 @@ type analyzer struct {
 	env    analysis.Env
 	frames map[frameKey]*Frame
 	notes  ledger.Notes[note]
+	pid    uint64
+	counts struct {
+		accesses, blocks, bytes, early, late, idle int64
+	}
 }
 
 // frameKey names a frame. Cards are judged each by itself, as their files are by the offline question.
@@ -64,6 +69,10 @@ func (a *analyzer) Event(ev *event.Event, b *ledger.Block) {
 	if !counts {
 		return
 	}
+	a.pid = ev.PID
+	if ev.Kind == event.Access {
+		a.counts.accesses++
+	}
 	key := frameKey{ev.Device, atb}
 	f := a.frames[key]
 	if f == nil {
@@ -86,11 +95,37 @@ func (a *analyzer) Event(ev *event.Event, b *ledger.Block) {
 	f.Touch(ev.Kind, &n.Tensor, IdleThreshold)
 	if ev.Kind != event.Malloc && n.Waste != before {
 		a.env.Late.SetWaste(b.AllocID, n.Waste)
+		a.count(before, n.Waste, b.Size)
 	}
 	if ev.Kind == event.Free {
 		n.seen = false
 	}
 }
 
-// Report implements analysis.Analyzer: all there is to say is in the rows.
-func (a *analyzer) Report(io.Writer) {}
+// count adds what was found of a block of some bytes.
+func (a *analyzer) count(before, now event.Waste, bytes int64) {
+	c := &a.counts
+	if before == 0 {
+		c.blocks++
+		c.bytes += bytes
+	}
+	for _, kind := range []struct {
+		waste event.Waste
+		n     *int64
+	}{{event.EarlyAllocation, &c.early}, {event.LateDeallocation, &c.late}, {event.TemporaryIdleness, &c.idle}} {
+		if now&^before&kind.waste != 0 {
+			*kind.n++
+		}
+	}
+}
+
+// Report implements analysis.Analyzer. The blocks are in the rows; the terminal says how many there are, or that none could be judged.
+func (a *analyzer) Report(w io.Writer) {
+	c := &a.counts
+	if c.accesses == 0 {
+		fmt.Fprint(w, "[msmemscope] Info: --analysis=inefficient judged nothing: no operator of PyTorch or ATB was seen to access memory.\n")
+		return
+	}
+	fmt.Fprintf(w, "[msmemscope] Info: process %d: %d inefficient block(s), %d bytes: %d allocated too early, %d freed too late, %d left idle; "+
+		"their MALLOC rows have inefficient_type.\n", a.pid, c.blocks, c.bytes, c.early, c.late, c.idle)
+}

@@ -1,6 +1,7 @@
 package inefficient
 
 import (
+	"strings"
 	"testing"
 
 	"memscope/internal/analysis/analysistest"
@@ -28,6 +29,24 @@ func (p *process) malloc(addr uint64) { p.Malloc(event.PTA, 0, addr, 1024, p.tic
 func (p *process) free(addr uint64)   { p.Free(event.PTA, addr, p.tick()) }
 func (p *process) access(addr uint64) { p.Access(event.PTA, 0, addr, 1024, p.tick()) }
 
+// report compares what the terminal says.
+func (p *process) report(t *testing.T, want string) {
+	t.Helper()
+	var got strings.Builder
+	p.Set.Report(&got)
+	if got.String() != "[msmemscope] Info: "+want+"\n" {
+		t.Errorf("the report is %q, want %q", got.String(), want)
+	}
+}
+
+// TestNoAccess: blocks without operators are not judged, and the report says so.
+func TestNoAccess(t *testing.T) {
+	p := newProcess()
+	p.malloc(0x10000)
+	p.free(0x10000)
+	p.report(t, "--analysis=inefficient judged nothing: no operator of PyTorch or ATB was seen to access memory.")
+}
+
 const early, late, idle = event.EarlyAllocation, event.LateDeallocation, event.TemporaryIdleness
 
 // The example of contract 5.4.
@@ -46,6 +65,7 @@ func TestWorked(t *testing.T) {
 	if len(p.Wastes) != 1 || p.Wastes[1] != early|late {
 		t.Errorf("%v", p.Wastes)
 	}
+	p.report(t, "process 123: 1 inefficient block(s), 1024 bytes: 1 allocated too early, 1 freed too late, 0 left idle; their MALLOC rows have inefficient_type.")
 }
 
 func TestIdle(t *testing.T) {
