@@ -12,14 +12,17 @@ import (
 //
 // With after, the id of a process, those with lower ids are not looked at, unless ids have come round since: reading the environment of
 // every process of a server takes milliseconds.
-func Carriers(session string, after int) []int {
+//
+// Servers write their title over their environment (setproctitle). Then nobody can tell which session they are of: those with higher ids than
+// titled count if they have our library.
+func Carriers(session string, after, titled int) []int {
 	if newest() < after {
 		after = 0
 	}
 	// What ended between being listed and being looked at may have started another in its place: daemons do. Zombies count as such too,
 	// and may stay for ever: hence no more than three lists.
 	for range 3 {
-		pids, ended := carriers(session, after)
+		pids, ended := carriers(session, after, titled)
 		if len(pids) > 0 || !ended {
 			return pids
 		}
@@ -28,7 +31,7 @@ func Carriers(session string, after int) []int {
 }
 
 // carriers makes one list, and says whether some process ended meanwhile.
-func carriers(session string, after int) (pids []int, ended bool) {
+func carriers(session string, after, titled int) (pids []int, ended bool) {
 	proc, err := os.Open("/proc")
 	if err != nil {
 		return nil, false
@@ -45,21 +48,35 @@ func carriers(session string, after int) (pids []int, ended bool) {
 		}
 		environ, alive := environment(pid)
 		ended = ended || !alive
-		if carries(session, environ) {
+		if carries(session, environ) || pid > titled && preloaded(pid, environ) {
 			pids = append(pids, pid)
 		}
 	}
 	return pids, ended
 }
 
-// Carries says whether a process lives with the name of a session in its environment.
+// Carries says whether a process of Carriers is one still.
 func Carries(session string, pid int) bool {
 	environ, _ := environment(pid)
-	return carries(session, environ)
+	return carries(session, environ) || preloaded(pid, environ)
 }
 
 func carries(session string, environ []byte) bool {
 	return bytes.Contains(append([]byte{0}, environ...), []byte("\x00"+EnvSession+"="+session+"\x00"))
+}
+
+// preloaded says whether a process has overwritten its environment, and has a library that the launcher preloads.
+func preloaded(pid int, environ []byte) bool {
+	if first, _, _ := bytes.Cut(environ, []byte{0}); len(environ) == 0 || bytes.ContainsRune(first, '=') {
+		return false
+	}
+	maps, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/maps")
+	for _, name := range []string{DeviceHook, HostHook} {
+		if bytes.Contains(maps, []byte("/"+name)) {
+			return true
+		}
+	}
+	return false
 }
 
 // execMost bounds the wait for a process in the middle of execve: it may read its program from a slow disk.

@@ -24,6 +24,12 @@ const (
 	ReleaseWord = "release"
 )
 
+// Libraries that the launcher preloads, one of them: for the device, and for the host heap alone.
+const (
+	DeviceHook = "libascend_kernel_hook.so"
+	HostHook   = "libmsmemscope_host_mem_hook.so"
+)
+
 // Environment variables.
 const (
 	// EnvSession has the name of the session socket, without the NUL byte before it.

@@ -13,13 +13,10 @@ import (
 
 // hooks are preloaded into the target: the one library that has all of contract 1.9, under the name that torch_npu and MindSpore ask for. The other
 // names lead to the same file, but every helper process would open each of them to find that out, 5 to 10 µs of its start.
-var hooks = []string{"libascend_kernel_hook.so"}
+var hooks = []string{control.DeviceHook}
 
 // sanitizerHook is preloaded as well for a leak check; programs are linked with it.
 const sanitizerHook = "../tools/mssanitizer/lib64/libascend_acl_hook.so"
-
-// hostHook records the host heap; alone, because it needs none of the others (contract 1.9).
-const hostHook = "libmsmemscope_host_mem_hook.so"
 
 // envPools names the user's own pools to the mstx hook (native/hooks/mstx/pool.h).
 const envPools = "MSMEMSCOPE_POOLS"

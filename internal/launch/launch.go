@@ -173,7 +173,7 @@ func (l *launcher) run() int {
 // leave starts a collector for what the program leaves behind in the background, though none of it has used a device so far. It goes on
 // silently: nobody knows whether there will be anything to record.
 func (l *launcher) leave() {
-	if l.out.found != nil || l.out.incomplete || len(control.Carriers(l.session, l.target.pid)) == 0 {
+	if l.out.found != nil || l.out.incomplete || len(control.Carriers(l.session, l.target.pid, l.target.pid)) == 0 {
 		return
 	}
 	if c, err := startCollector(l.exe, l.listener, l.cfg); err == nil {
@@ -200,7 +200,7 @@ func (l *launcher) buried(means string) {
 // hooks are the libraries to preload.
 func (l *launcher) hooks() []string {
 	if l.cfg.Analysis&config.HostLeaks != 0 {
-		return []string{hostHook}
+		return []string{control.HostHook} // it needs none of the others (contract 1.9)
 	}
 	if l.out.found == nil {
 		return hooks

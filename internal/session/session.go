@@ -84,7 +84,7 @@ func (s *session) run(finish <-chan struct{}) {
 func (s *session) linger() {
 	name := strings.TrimPrefix(s.listener.Addr().String(), "@")
 	for {
-		if carriers := control.Carriers(name, 0); len(carriers) > 0 {
+		if carriers := control.Carriers(name, 0, s.launcher); len(carriers) > 0 {
 			outlast(carriers[0], func() bool { return control.Carries(name, carriers[0]) })
 			continue // it may have started others
 		}

@@ -208,14 +208,57 @@ func TestBackgroundComesLate(t *testing.T) {
 	})
 }
 
+// A daemon that has written its title over its environment, as setproctitle does, and comes to the card when its launcher has ended: before or after it had the title.
+func TestBackgroundWithTitle(t *testing.T) {
+	const daemon = `
+import ctypes, os, sys, time
+early, script = sys.argv[1] == "early", sys.argv[2]
+environ = dict(os.environ)
+end, ready = os.pipe()
+if os.fork():
+    os.close(ready)
+    os.read(end, 1)
+    sys.exit()
+os.setsid()
+nowhere = os.open("/dev/null", os.O_RDWR)
+for stream in range(3):
+    os.dup2(nowhere, stream)
+if not early:
+    os.close(ready)
+    time.sleep(0.5)
+stat = open("/proc/self/stat").read().rsplit(")", 1)[1].split()
+first, last = int(stat[45]), int(stat[48])  # from the first argument to the end of the environment
+ctypes.memset(first, 0, last - first)
+ctypes.memmove(first, b"server: master", 14)
+if early:
+    os.close(ready)
+time.sleep(1)
+if os.fork() == 0:
+    os.execve(script, [script], environ)
+os.wait()
+`
+	for _, when := range []string{"early", "late"} {
+		t.Run(when, func(t *testing.T) {
+			t.Parallel()
+			j := under(t, "python3", "-c", daemon, when, example("train"))
+			j.run().want(0)
+			waitFor(t, "the end of the recording", func() bool {
+				dumps, _ := filepath.Glob(filepath.Join(j.out, "*", "device_*", "dump", "*"))
+				spools, _ := filepath.Glob(filepath.Join(j.out, "*", "*spool*"))
+				return len(dumps) == 2 && len(spools) == 0
+			})
+		})
+	}
+}
+
 // Of a job in the background whose disk is full, the log says what is missing, and how it is completed.
 func TestBackgroundDiskFull(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	j := under(t)
-	j.mount = "mkdir " + j.out + " && mount -t tmpfs -o size=80k,mode=755 none " + j.out
-	j.bare, j.env = true, []string{"OUT=" + j.out, "TOOL=" + tool, "TRAIN=" + example("train")}
-	j.words = []string{"sh", "-c", `$TOOL -o $OUT sh -c 'setsid sh -c "sleep 0.3; $TRAIN" </dev/null >/dev/null 2>&1 &'
+	j.mount = "mkdir " + j.out + " && mount -t tmpfs -o size=200k,mode=755 none " + j.out
+	j.bare, j.env = true, []string{"OUT=" + j.out, "TOOL=" + tool, "JOB=" + target("numbered") + " 1 5000"}
+	j.words = []string{"sh", "-c", `$TOOL -o $OUT sh -c 'setsid sh -c "sleep 0.3; $JOB" </dev/null >/dev/null 2>&1 &'
 		for i in $(seq 100); do grep -h "is not complete" $OUT/*/msmemscope_logs/* && break; sleep 0.1; done`}
 	j.run().want(0)
 	if said := j.stdout.String(); !strings.Contains(said, "no space left on device") || !strings.Contains(said, "dump recover") {
