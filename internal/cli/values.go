@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"memscope/internal/config"
 	"memscope/internal/dump/cells"
@@ -225,7 +226,7 @@ func (p *parser) setPools(list string) error {
 	}
 	for _, name := range names {
 		switch {
-		case len(name) > mostPoolName || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune("\"'{}:", r) }) || strings.TrimSpace(name) != name:
+		case len(name) > mostPoolName || !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune("\"'{}:", r) }) || strings.TrimSpace(name) != name:
 			return fmt.Errorf("--pools: %q cannot be a pool; accepted: up to %d bytes of letters, digits and most signs", shown(name), mostPoolName)
 		case seen[name] || taken[strings.ToUpper(name)]:
 			return fmt.Errorf("--pools: %q is named twice or is a pool that is known already", name)

@@ -29,6 +29,7 @@ type env struct {
 	untilAt instant
 	since   int64 // sinceAt, ns, once a scan has begun
 	until   int64
+	outside bool // no row lies between them
 
 	files   []string
 	notes   []string
@@ -269,6 +270,10 @@ func (e *env) span(inputs []*input) (first, last int64, err error) {
 		}
 	}
 	e.since, e.until = e.sinceAt.at(first, last), e.untilAt.at(first, last)
+	if e.since > e.until {
+		return 0, 0, usagef("--since (%d) is later than --until (%d)", e.since, e.until)
+	}
+	e.outside = last > 0 && (e.since > last || e.until < first)
 	return max(first, e.since), min(last, e.until), nil
 }
 
@@ -311,6 +316,9 @@ func (e *env) pass(inputs []*input, opt read.Options, visit visitor) error {
 		e.tell(in, sum)
 	}
 	e.noteUnmet(early)
+	if e.outside {
+		e.note("no row lies between --since and --until")
+	}
 	return e.askedFor(early)
 }
 

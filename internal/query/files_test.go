@@ -157,6 +157,30 @@ func filesBeside(t *testing.T, path string) []string {
 	return names
 }
 
+// TestToldOfRows: a note says why there are other rows than one would think.
+func TestToldOfRows(t *testing.T) {
+	const path = "testdata/nested.csv"
+	for _, c := range []struct {
+		args string
+		rows float64
+		note string
+	}{
+		{path + " testdata/../" + path, 20, "testdata/../" + path + " is named twice"},
+		{path + " --since 1133", 0, "no row lies between --since and --until"},
+		{path + " --until 999", 0, "no row lies between --since and --until"},
+		{path + " --since 1132 --until 1132", 1, "[]"},
+	} {
+		answer := ask(t, append([]string{"stats"}, strings.Fields(c.args)...)...)
+		if notes := fmt.Sprint(answer["notes"]); at(answer["result"], "rows") != c.rows || !strings.Contains(notes, c.note) {
+			t.Errorf("%s: %v rows, notes %s", c.args, at(answer["result"], "rows"), notes)
+		}
+	}
+	var out, errs bytes.Buffer
+	if status := Main([]string{"stats", path, "--since", "+10ns", "--until", "1005"}, &out, &errs); status != statusUsage || !strings.Contains(errs.String(), "later than --until") {
+		t.Errorf("status %d, %s", status, errs.String())
+	}
+}
+
 // TestConvertNoAttr: an Attr that a database has no place for is told.
 func TestConvertNoAttr(t *testing.T) {
 	rows := read.Header + "\n"

@@ -33,6 +33,7 @@ func (e *env) inputs(args []string) ([]*input, error) {
 		return nil, usagef("no file is named")
 	}
 	var out []*input
+	named := make(map[string]bool) // by absolute path
 	for _, arg := range args {
 		paths := []string{arg}
 		info, err := os.Stat(arg)
@@ -55,6 +56,13 @@ func (e *env) inputs(args []string) ([]*input, error) {
 			}
 		}
 		for _, path := range paths {
+			if abs, err := filepath.Abs(path); err == nil {
+				if named[abs] {
+					e.early = append(e.early, fmt.Sprintf("%s is named twice and was read once", path))
+					continue
+				}
+				named[abs] = true
+			}
 			in, err := e.input(path)
 			if err != nil {
 				return nil, err
