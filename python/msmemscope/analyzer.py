@@ -112,12 +112,36 @@ def analyze(analyzer_type, **kwargs):
 
 
 def check_leaks(input_path, mstx_info, start_index):
-    """Print the HAL memory allocated between marks A and B and not freed by C; see LeaksConfig, LeaksAnalyzer."""
+    """Print the HAL memory allocated between marks A and B and not freed by C, three mstx marks with one text.
+
+    Args:
+        input_path: a CSV file.
+        mstx_info: the text of the marks.
+        start_index: the number, from 0, of mark A among those with the text.
+
+    Raises:
+        TypeError: mstx_info is no string.
+        ValueError: another argument, or the file's name, is not accepted, or the file is no dump.
+        FileNotFoundError, PermissionError: the file is not there, or cannot be read.
+    """
     LeaksAnalyzer().analyze(LeaksConfig(input_path, mstx_info, start_index))
 
 
 def check_inefficient(input_path, mem_size=0, inefficient_type=None, idle_threshold=3000):
-    """Mark inefficient memory in a dump; see InefficientConfig and InefficientAnalyzer."""
+    """Mark what is allocated too early, freed too late or left idle: inefficient_type in MALLOC rows of the file.
+
+    The dump needs rows of ACCESS and OP_LAUNCH: events="alloc,free,launch,access".
+
+    Args:
+        input_path: a CSV file or a database; the findings are written into it.
+        mem_size: only blocks of this size or more, bytes.
+        inefficient_type: one or a list of early_allocation, late_deallocation, temporary_idleness; None is all.
+        idle_threshold: operators between two accesses of an idle block.
+
+    Raises:
+        ValueError: an argument, or the file's name, is not accepted, or the file is no dump.
+        FileNotFoundError, PermissionError: the file is not there, or cannot be read and written.
+    """
     InefficientAnalyzer().analyze(InefficientConfig(input_path, mem_size, inefficient_type, idle_threshold))
 
 

@@ -92,7 +92,7 @@ config, start, stop, step, take_snapshot = map(note, ["config", "start", "stop",
 describe = sys.modules["msmemscope.describe"] = types.SimpleNamespace(describer=note("describer"))
 `
 
-// TestTemplate runs the template without the module, and with one that tells how it was called.
+// TestTemplate runs the template without the module, and with one that tells how it was called, without torch_npu and with it.
 func TestTemplate(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -116,9 +116,15 @@ func TestTemplate(t *testing.T) {
 		t.Fatal(err)
 	}
 	label := "describer owner=forward\n"
-	want := "config events=alloc,free output_path=./memscopeDumpResults\ntake_snapshot name=after loading\n" +
-		strings.Repeat(label, 3) + "start\n" + strings.Repeat(label+"step\n", 6) + "stop\n" + label + "take_snapshot name=at the end\n"
-	if out := template(dir); out != want {
+	loop := strings.Repeat(label, 3) + "start\n" + strings.Repeat(label+"step\n", 6) + "stop\n" + label
+	const config = "config events=alloc,free output_path=./memscopeDumpResults\n"
+	if out, want := template(dir), config+loop; out != want {
+		t.Errorf("without torch_npu it calls\n%s\nwant\n%s", out, want)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "torch_npu.py"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, want := template(dir), config+"take_snapshot name=after loading\n"+loop+"take_snapshot name=at the end\n"; out != want {
 		t.Errorf("it calls\n%s\nwant\n%s", out, want)
 	}
 }

@@ -12,6 +12,7 @@ comments say so.
 """
 
 import contextlib
+import importlib.util
 import sys
 
 try:
@@ -61,8 +62,8 @@ def end_of_step():
 
 
 def snapshot(name):
-    """One row with the figures of the card, now; needs no recording."""
-    if msmemscope is not None:
+    """One row with the figures of the card, now; needs no recording, but torch_npu: without it there is no row."""
+    if msmemscope is not None and importlib.util.find_spec("torch_npu"):
         msmemscope.take_snapshot(name=name)
 
 
