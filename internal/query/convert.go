@@ -117,6 +117,9 @@ func csvToDB(e *env, in *input, target string) (rows int64, err error) {
 	defer func() {
 		err = errors.Join(err, db.Close())
 		if err == nil {
+			for _, of := range []string{"-journal", "-wal", "-shm"} { // SQLite would put what a killed program has left there into the new database
+				os.Remove(target + of)
+			}
 			err = errors.Join(os.Chmod(temp, info.Mode().Perm()|0o600), os.Rename(temp, target))
 		}
 	}()

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
 	"memscope/internal/dump/read"
 )
 
@@ -178,6 +181,30 @@ func TestToldOfRows(t *testing.T) {
 	var out, errs bytes.Buffer
 	if status := Main([]string{"stats", path, "--since", "+10ns", "--until", "1005"}, &out, &errs); status != statusUsage || !strings.Contains(errs.String(), "later than --until") {
 		t.Errorf("status %d, %s", status, errs.String())
+	}
+}
+
+// TestConvertOverUnfinished: what a program that was killed has left beside a database does not get into the one that takes its place.
+func TestConvertOverUnfinished(t *testing.T) {
+	csv := store(t, "memscope_dump_1.csv", load(t, "testdata/nested.csv"))
+	db := strings.TrimSuffix(csv, "csv") + "db"
+	ask(t, "convert", csv)
+	conn, err := sqlite.OpenConn(db, sqlite.OpenReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sql := range []string{"PRAGMA journal_mode=WAL", "DELETE FROM memscope_dump"} {
+		if err := sqlitex.ExecuteTransient(conn, sql, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := load(t, db+"-wal")
+	if err := errors.Join(conn.Close(), os.WriteFile(db+"-wal", left, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	ask(t, "convert", csv, "--overwrite")
+	if rows := at(ask(t, "stats", db)["result"], "rows"); rows != 20.0 {
+		t.Errorf("%v rows", rows)
 	}
 }
 
