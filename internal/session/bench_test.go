@@ -38,7 +38,7 @@ func BenchmarkIntoSpool(b *testing.B) {
 		pairs(p, 1, events, chunk, 64)
 		events += chunk
 		b.StartTimer()
-		for _, moved := c.turn(); moved; _, moved = c.turn() {
+		for _, taken := c.turn(); taken > 0; _, taken = c.turn() {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(events), "ns/event")
@@ -114,7 +114,7 @@ func BenchmarkOwners(b *testing.B) {
 		for i, c := range clients {
 			operators(producers[i], events, chunk)
 			before := processorTime()
-			for _, moved := c.turn(); moved; _, moved = c.turn() {
+			for _, taken := c.turn(); taken > 0; _, taken = c.turn() {
 			}
 			used[i] += processorTime() - before
 		}

@@ -23,6 +23,7 @@ const (
 	batchBytes = 256 << 10 // of the ring, handled between two releases
 	idleLeast  = time.Millisecond
 	idleMost   = 10 * time.Millisecond
+	rushShare  = 16 // of the ring; who fills more than this part of it during a pause gets the shortest one next
 
 	threadPatience = 50 * time.Millisecond // with an unfinished record, before its thread is looked for
 	poisonPatience = 30 * time.Second      // with an unfinished record of a living thread while others wait for space
@@ -80,7 +81,8 @@ type client struct {
 	leaks         *leakcheck.Process // as report; nil without a check
 	done          chan struct{}      // closed when everything is written
 
-	wake *time.Timer
+	wake    *time.Timer
+	hurried bool
 }
 
 func newClient(s *session, proc *process, pid uint64, ring *wire.Ring) *client {
@@ -136,20 +138,26 @@ func (c *client) configure(cfg *config.Config) {
 // run takes what the process records, until it is gone, and finishes its files. A failure of ours ends this client only.
 func (c *client) run() {
 	defer close(c.done)
+	defer c.hurry(false)
 	defer c.rescue()
 	for idle := idleLeast; ; {
-		status, moved := c.turn()
+		status, taken := c.turn()
 		switch {
-		case status == wire.Ready || moved && c.reader.Waiters() > 0:
+		case status == wire.Ready || taken > 0 && c.reader.Waiters() > 0:
+			c.hurry(true)
+			idle = idleLeast
 			select {
 			case work := <-c.asks:
 				work()
 			default:
 			}
 			continue // there is more, or somebody is in need of it
-		case moved: // let some events gather: a turn for each would cost the target's cores more than the events do
+		case taken > c.ring.Size()/rushShare:
+			c.hurry(true)
 			idle = idleLeast
+		case taken > 0: // let some events gather: a turn for each would cost the target's cores more than the events do
 		case c.gone():
+			c.hurry(true)
 			c.drain()
 			c.finish()
 			return
@@ -159,10 +167,23 @@ func (c *client) run() {
 			c.overwritten()
 		}
 		c.wait(idle)
-		if !moved {
-			idle = min(2*idle, idleMost)
+		if idle = min(2*idle, idleMost); idle == idleMost {
+			c.hurry(false)
 		}
 	}
+}
+
+// hurry says whether this client has more to do than one processor may be able to.
+func (c *client) hurry(now bool) {
+	switch {
+	case now == c.hurried:
+		return
+	case now:
+		c.session.pace.hurry()
+	default:
+		c.session.pace.rest()
+	}
+	c.hurried = now
 }
 
 // wait lets a while pass, or does what is asked for.
@@ -185,25 +206,25 @@ func (c *client) drain() {
 	}
 }
 
-// turn takes one batch. status is that of the last look into the ring; moved says whether there was a record.
-func (c *client) turn() (status wire.Status, moved bool) {
+// turn takes one batch of so many bytes. status is that of the last look into the ring.
+func (c *client) turn() (status wire.Status, taken uint64) {
 	limit := min(batchBytes, c.ring.Size()/4)
 	for c.reader.Pending() < limit {
 		var rec wire.Record
 		if rec, status = c.reader.Next(); status != wire.Ready {
 			break
 		}
-		moved = true
 		if !c.kernels.arrive(rec) && !c.watch.arrive(rec) && !c.pending.add(rec) {
 			c.damaged++
 			c.overwritten()
 		}
 	}
 	safe := c.kernels.horizon(c.reader.Safe(monotonic), c.reader.Settled(), len(c.pending.bytes))
+	taken = c.reader.Pending()
 	c.reader.Release()
 	c.ring.Beat()
 	c.apply(safe)
-	return status, moved
+	return status, taken
 }
 
 // apply handles the records up to a stamp, in the order of time.

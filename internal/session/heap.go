@@ -81,6 +81,7 @@ func (s *session) joinHeap(conn *net.UnixConn, pid, self int) error {
 		_ = wire.Refuse(conn, wire.RefusedClosing)
 		return tables.Close()
 	}
+	s.pace.hurry() // a census is for all processors
 	if h.cfg.Analysis&config.HostLeaks != 0 && h.cfg.Mode == config.Immediate {
 		_ = h.open(&h.cfg)
 	}
@@ -169,6 +170,7 @@ func (h *heap) leave() {
 		h.say("Error", "the report on the host heap has failed inside the tool (%v); %s", failure, firstLines(debug.Stack()))
 	}
 	s := h.session
+	defer s.pace.rest()
 	s.mu.Lock()
 	s.heaps = slices.DeleteFunc(s.heaps, func(o *heap) bool { return o == h })
 	h.proc.close() // here, because finishHeaps asks it under the lock

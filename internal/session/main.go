@@ -87,7 +87,9 @@ func serveAlone(socket *os.File, options Options, program string, run func(*sess
 	if err != nil {
 		return err
 	}
-	run(newSession(&cfg, options, listener, nil, pid))
+	s := newSession(&cfg, options, listener, nil, pid)
+	s.pace.slow()
+	run(s)
 	return nil
 }
 
@@ -120,6 +122,8 @@ func serve(socket *os.File, options Options, controlFD int) error {
 			}
 		}
 	}()
-	newSession(first.Config, options, listener, stream, first.Launcher).run(finish)
+	s := newSession(first.Config, options, listener, stream, first.Launcher)
+	s.pace.slow()
+	s.run(finish)
 	return nil
 }

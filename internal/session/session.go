@@ -42,6 +42,7 @@ type session struct {
 	symbols  *symbol.Symbolizer
 	talk     *talk
 	gauge    *gauge
+	pace     pace
 	launcher int  // process id; of the program itself when alone
 	alone    bool // no launcher: the program has started this collector and asks for what there is to say
 	options  Options
@@ -301,10 +302,13 @@ func (s *session) conclude() {
 	tick := time.NewTicker(progressPause)
 	defer tick.Stop()
 	for _, c := range ended {
+		look := c.asks // in place of a pause
 		for waiting := true; waiting; {
 			select {
 			case <-c.done:
 				waiting = false
+			case look <- func() {}:
+				look = nil
 			case <-tick.C:
 				s.talk.say(control.Message{Progress: progress(ended)})
 			}
