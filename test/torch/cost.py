@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """What msmemscope costs a training loop: cost.py VENV BUILD [ROUNDS]
 
-Steps for each second of processor time of the program, each way beside a run without it, and the median ratios.
-Operators are computed by the processor here, so that a step is longer than on a card.
+Steps for each second, and for each second of processor time of all threads of the program, each way beside a run
+without it, and the median ratios. The first mean something on a quiet machine only. Operators are computed by the
+processor here, so that a step is longer than on a card.
 """
 
 import os
@@ -24,7 +25,7 @@ WAYS = {
 
 
 def speed(venv, build, options):
-    """Steps for each second of processor time."""
+    """Steps for each second, and for each second of processor time."""
     script = [str(venv / "bin/python"), str(HERE / "scripts/transformer.py")]
     front = [] if options is None else [f"{build}/bin/msmemscope", "--output-path=out", "--analysis=none", *options]
     with tempfile.TemporaryDirectory() as directory:
@@ -36,7 +37,8 @@ def speed(venv, build, options):
             text=True,
             check=True,
         )
-    return float(re.search(r"([\d.]+) steps per", done.stdout)[1])
+    found = re.search(r"([\d.]+) steps per second, ([\d.]+) per processor second", done.stdout)
+    return [float(speed) for speed in found.groups()]
 
 
 def main():
@@ -46,13 +48,16 @@ def main():
     for _ in range(rounds):
         for name, options in WAYS.items():
             base, now = speed(venv, build, None), speed(venv, build, options)
-            ratios[name].append(now / base)
+            wall, processor = (n / b for n, b in zip(now, base))
+            ratios[name].append((wall, processor))
             print(
-                f"{name}: {now:.2f} of {base:.2f} steps per second, {now / base:.3f} (load {os.getloadavg()[0]:.0f})",
+                f"{name}: {now[0]:.2f} of {base[0]:.2f} steps per second, {wall:.3f}; "
+                f"{now[1]:.2f} of {base[1]:.2f} per processor second, {processor:.3f} (load {os.getloadavg()[0]:.0f})",
                 flush=True,
             )
     for name, values in ratios.items():
-        print(f"{name}: {statistics.median(values):.3f}")
+        wall, processor = (statistics.median(column) for column in zip(*values))
+        print(f"{name}: {wall:.3f} of the steps per second, {processor:.3f} of those per processor second")
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ mask = torch.triu(torch.full((LENGTH, LENGTH), float("-inf")), diagonal=1).npu()
 model = Model().npu()
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
 losses = []
-begin = time.process_time()
+begin, processor_begin = time.perf_counter(), time.process_time()
 for step in range(STEPS):
     starts = torch.randint(0, len(data) - LENGTH - 1, (8,))
     batch = torch.stack([data[s : s + LENGTH + 1] for s in starts]).npu()
@@ -61,8 +61,7 @@ for step in range(STEPS):
     losses.append(loss.item())
     if step % (STEPS // 10) == 0:
         point()
-print(
-    f"loss {losses[0]:.3f} -> {losses[-1]:.3f}; {STEPS / (time.process_time() - begin):.2f} steps per processor second"
-)
+wall, processor = STEPS / (time.perf_counter() - begin), STEPS / (time.process_time() - processor_begin)
+print(f"loss {losses[0]:.3f} -> {losses[-1]:.3f}; {wall:.2f} steps per second, {processor:.2f} per processor second")
 assert STEPS < 100 or losses[-1] < 0.7 * losses[0], losses
 finish()
