@@ -149,6 +149,9 @@ func (f *findings) leak() {
 		if v.Steps > 0 {
 			evidence = []string{f.say("floor of steps", v.Steps, signed(v.Growth), signed(v.PerBucket), v.Climbs, v.Changes)}
 		}
+		if v.PerPart > 1 {
+			evidence = []string{f.say("floor of parts", v.Steps, v.PerPart, signed(v.Growth), signed(v.PerBucket), v.Climbs, v.Changes)}
+		}
 		if v.TotalGrows {
 			evidence = append(evidence, f.say("reserved grows"))
 		}

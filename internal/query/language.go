@@ -36,6 +36,7 @@ var texts = map[string][2]string{
 	"from":           {"requested from %s", "申请来自 %s"},
 	"floor":          {"the floor of use went %s, %s in each twentieth of the time, up in %d of the %d steps that changed it (algorithm A)", "谷值变化 %s，每二十分之一时段 %s，%d/%d 个变化步上升（算法 A）"},
 	"floor of steps": {"by %d steps: the floor of use went %s, %s in each step, up in %d of the %d steps that changed it (algorithm A)", "按 %d 个 step：谷值变化 %s，每 step %s，%d/%d 个变化 step 上升（算法 A）"},
+	"floor of parts": {"by %d steps, %d together: the floor of use went %s, %s in each step, up in %d of the %d parts that changed it (algorithm A)", "按 %d 个 step（每 %d 个合为一段）：谷值变化 %s，每 step %s，%d/%d 个变化段上升（算法 A）"},
 	"reserved grows": {"what the pool reserves grew too (algorithm B)", "池预留也在增长（算法 B）"},
 	"late":           {"%d candidates, %s; %s of it allocated after the first quarter of the time; %d lived to the end, %d were freed unseen (algorithm C)", "候选块 %d 个共 %s，其中 %s 申请于首个四分之一之后；%d 个存活到退出，%d 个未观测到释放（算法 C）"},
 	"stack":          {"%s: %d candidates, %s (algorithm D)", "%s：候选 %d 个，%s（算法 D）"},

@@ -113,13 +113,14 @@ func (u *stepUse) fold() {
 	u.per *= 2
 }
 
-// bins answers the steps of an account, each of per steps, from the first on in which it was used; nil when they are too few to judge by.
-func (s *stepFloors) bins(i int, a account) (bins []bin, per int) {
+// bins answers the steps of an account, each bin of per steps but the last, which may have fewer, from the first on in which it was used; nil
+// when they are too few to judge by.
+func (s *stepFloors) bins(i int, a account) (bins []bin, per, steps int) {
 	c := s.cards[device{a.PID, a.Device}]
 	if i >= len(s.used) || c == nil || c.begun-s.used[i].first+1 < leastSteps {
-		return nil, 0
+		return nil, 0, 0
 	}
 	u := &s.used[i]
 	u.grow(c.begun)
-	return u.bins, u.per
+	return u.bins, u.per, c.begun - u.first + 1
 }

@@ -2,6 +2,7 @@ package query
 
 import (
 	"flag"
+	"fmt"
 	"math"
 
 	"memscope/internal/dump/read"
@@ -90,12 +91,13 @@ type trendView struct {
 	Pool       string        `json:"pool"`
 	Buckets    []trendBucket `json:"buckets"`
 	Steps      int           `json:"steps"` // that the verdict goes by; 0: by parts of the time
+	PerPart    int           `json:"steps_per_part"`
 	Rising     bool          `json:"rising"`
 	Growth     int64         `json:"floor_growth_bytes"` // second to last quarter
 	PerBucket  int64         `json:"floor_growth_per_bucket_bytes"`
 	Climbs     int           `json:"climbing_steps"`
-	Changes    int           `json:"changing_steps"`
-	TotalGrows bool          `json:"total_grows"` // after the first quarter
+	Changes    int           `json:"changing_steps"` // parts, where a part is of several
+	TotalGrows bool          `json:"total_grows"`    // after the first quarter
 }
 
 type trendBucket struct {
@@ -116,11 +118,11 @@ func (t *trend) result(buckets bool) *trendResult {
 			v.Buckets = t.buckets(i)
 		}
 		v.TotalGrows = grows(t.total[i])
-		if steps, per := t.steps.bins(i, a); steps != nil {
-			v.Steps = len(steps) * per
-			v.judge(steps)
+		if parts, per, steps := t.steps.bins(i, a); parts != nil {
+			v.Steps, v.PerPart = steps, per
+			v.judge(parts)
 			v.PerBucket /= int64(per)
-			v.Rising = v.Rising && v.Climbs >= max(leastClimbs, len(steps)/10)
+			v.Rising = v.Rising && v.Climbs >= max(leastClimbs, len(parts)/10)
 		} else {
 			v.judge(withoutEnd(t.used[i]))
 		}
@@ -217,8 +219,12 @@ func (t *trendResult) Text(w *report) {
 			verdict = "rising, never back to its base"
 		}
 		if v.Steps > 0 {
-			w.line("  verdict by %d steps: %s; the floor went %s from the second quarter of them to the last (%s a step), climbing in %d of %d that changed it",
-				v.Steps, verdict, signed(v.Growth), signed(v.PerBucket), v.Climbs, v.Changes)
+			parts := ""
+			if v.PerPart > 1 {
+				parts = fmt.Sprintf(" parts of %d steps", v.PerPart)
+			}
+			w.line("  verdict by %d steps: %s; the floor went %s from the second quarter of them to the last (%s a step), climbing in %d of %d%s that changed it",
+				v.Steps, verdict, signed(v.Growth), signed(v.PerBucket), v.Climbs, v.Changes, parts)
 		} else {
 			w.line("  verdict: %s; the floor went %s from the second quarter to the last (%s a part), climbing in %d of %d parts that changed it",
 				verdict, signed(v.Growth), signed(v.PerBucket), v.Climbs, v.Changes)
