@@ -1,6 +1,7 @@
 package smoke
 
 import (
+	"bytes"
 	"encoding/csv"
 	"fmt"
 	"os"
@@ -94,6 +95,7 @@ func (j *job) checkLaunches(told []launch, kinds ...string) {
 			ppm, _ = strconv.ParseInt(value, 10, 64)
 		}
 	}
+	late := j.late()
 	wrong := 0
 	complain := func(format string, args ...any) {
 		j.t.Helper()
@@ -123,7 +125,7 @@ func (j *job) checkLaunches(told []launch, kinds ...string) {
 				complain("a row is\n%s, not\n%s", got, want)
 			}
 			stamp, err := strconv.ParseInt(row[4], 10, 64)
-			if err != nil || stamp < l.before || stamp > last {
+			if err != nil || !late && (stamp < l.before || stamp > last) {
 				complain("%s %s %s at %s, not in %d to %d", kind, l.name, l.key(), row[4], l.before, last)
 			}
 			stamps = append(stamps, stamp)
@@ -131,7 +133,7 @@ func (j *job) checkLaunches(told []launch, kinds ...string) {
 		if len(stamps) == 3 {
 			// How fast a card counts is known after a while; until then a new reading tells how far it has gone astray since the last.
 			slack := clockError + (l.done-told[0].before)*ppm/1e6
-			if took := stamps[2] - stamps[1]; took < l.ns-slack || took > l.ns+slack {
+			if took := stamps[2] - stamps[1]; !late && (took < l.ns-slack || took > l.ns+slack) {
 				complain("%s %s took %d ns, not %d", l.name, l.key(), took, l.ns)
 			}
 		}
@@ -191,10 +193,32 @@ func TestKernelRows(t *testing.T) {
 	}
 }
 
+// late says whether the tool itself has said that rows of cards stand later than they should. Under a sanitizer it may: on a busy machine the
+// target's thread comes to nothing for seconds. What there has to be then is every row.
+func (j *job) late() bool {
+	if os.Getenv("SMOKE_PRELOAD") == "" {
+		return false
+	}
+	for _, path := range j.logs() {
+		if text, _ := os.ReadFile(path); bytes.Contains(text, []byte(tooLate)) {
+			j.t.Logf("%s: rows stand later than they should", path)
+			return true
+		}
+	}
+	return false
+}
+
+const tooLate = "their rows stand later than they should"
+
+func (j *job) logs() []string {
+	logs, _ := filepath.Glob(filepath.Join(j.out, "msmemscope_*_ascend", "msmemscope_logs", "*.log"))
+	return logs
+}
+
 // noWarnings demands a log without a warning: the run was a healthy one.
 func (j *job) noWarnings() {
 	j.t.Helper()
-	logs, _ := filepath.Glob(filepath.Join(j.out, "msmemscope_*_ascend", "msmemscope_logs", "*.log"))
+	logs, late := j.logs(), j.late()
 	if len(logs) == 0 {
 		j.t.Error("no log")
 	}
@@ -204,7 +228,7 @@ func (j *job) noWarnings() {
 			j.t.Fatal(err)
 		}
 		for line := range strings.Lines(string(text)) {
-			if strings.Contains(line, "[WARN]") || strings.Contains(line, "[ERROR]") || strings.Contains(line, "later than") {
+			if strings.Contains(line, "[WARN]") || strings.Contains(line, "[ERROR]") || strings.Contains(line, tooLate) && !late {
 				j.t.Errorf("%s: %s", path, line)
 			}
 		}
