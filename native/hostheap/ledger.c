@@ -136,13 +136,20 @@ struct seen {
     unsigned same, free;
 };
 
+#if defined(__SSE2__)
+/* By two loads of one entry each: one of both would wait until an entry that was just stored is in the cache. */
+static inline __m128 two_entries(const uint64_t *at)
+{
+    return _mm_castpd_ps(_mm_loadh_pd(_mm_load_sd((const double *)at), (const double *)at + 1));
+}
+#endif
+
 static inline struct seen look(const uint64_t *bucket, uint32_t granule)
 {
 #if defined(__SSE2__)
-    const __m128 *pairs = (const __m128 *)bucket;
     const __m128i wanted = _mm_set1_epi32((int)granule), zero = _mm_setzero_si128();
-    __m128i low = _mm_castps_si128(_mm_shuffle_ps(pairs[0], pairs[1], 0xdd));
-    __m128i high = _mm_castps_si128(_mm_shuffle_ps(pairs[2], pairs[3], 0xdd));
+    __m128i low = _mm_castps_si128(_mm_shuffle_ps(two_entries(bucket), two_entries(bucket + 2), 0xdd));
+    __m128i high = _mm_castps_si128(_mm_shuffle_ps(two_entries(bucket + 4), two_entries(bucket + 6), 0xdd));
     __m128i free = _mm_packs_epi32(_mm_cmpeq_epi32(low, zero), _mm_cmpeq_epi32(high, zero));
     __m128i same = _mm_packs_epi32(_mm_cmpeq_epi32(_mm_srli_epi32(low, MS_HEAP_GRANULE_SHIFT - 32), wanted),
                                    _mm_cmpeq_epi32(_mm_srli_epi32(high, MS_HEAP_GRANULE_SHIFT - 32), wanted));
@@ -159,21 +166,20 @@ static inline struct seen look(const uint64_t *bucket, uint32_t granule)
     return seen;
 }
 
-/* Place of the granule, or of the free entry where it would be: `*found`. */
-static inline uint32_t place_of(const uint64_t *table, uint32_t entries, uint32_t granule, bool *found)
+/* Place of the granule, or of the free entry where it would be; and what is in that bucket. */
+static inline uint32_t place_of(const uint64_t *table, uint32_t entries, uint32_t granule, struct seen *seen)
 {
     for (uint32_t bucket = bucket_of(granule, entries);; bucket = next_bucket(bucket, entries)) {
-        struct seen seen = look(table + bucket, granule);
-        *found = seen.same;
-        if (LIKELY(seen.same | seen.free))
-            return bucket + (uint32_t)__builtin_ctz(seen.same ? seen.same : seen.free);
+        *seen = look(table + bucket, granule);
+        if (LIKELY(seen->same | seen->free))
+            return bucket + (uint32_t)__builtin_ctz(seen->same ? seen->same : seen->free);
     }
 }
 
 static void put(uint64_t *table, uint32_t entries, uint64_t entry)
 {
-    bool found;
-    uint32_t i = place_of(table, entries, (uint32_t)(entry >> MS_HEAP_GRANULE_SHIFT), &found);
+    struct seen seen;
+    uint32_t i = place_of(table, entries, (uint32_t)(entry >> MS_HEAP_GRANULE_SHIFT), &seen);
     __atomic_store_n(&table[i], entry, __ATOMIC_RELAXED);
 }
 
@@ -200,9 +206,9 @@ static __attribute__((noinline)) void bring_back(uint64_t *table, uint32_t entri
     __atomic_store_n(&table[hole], 0, __ATOMIC_RELAXED);
 }
 
-static inline void take_out(uint64_t *table, uint32_t entries, uint32_t hole)
+static inline void take_out(uint64_t *table, uint32_t entries, uint32_t hole, struct seen bucket)
 {
-    if (LIKELY(look(table + (hole & -(uint32_t)BUCKET), 0).free))
+    if (LIKELY(bucket.free))
         __atomic_store_n(&table[hole], 0, __ATOMIC_RELAXED);
     else
         bring_back(table, entries, hole);
@@ -223,6 +229,18 @@ static inline uint32_t entries_of(const struct ms_heap_region *r)
     return LIKELY(r->table) ? capacity(class_of(r)) : 0;
 }
 
+/* Reads what the last change wrote, no more: a load of more than that would wait for the store. */
+static inline void count_used(struct ms_heap_region *r, int n)
+{
+    __atomic_store_n(&r->used, (uint16_t)(__atomic_load_n(&r->used, __ATOMIC_RELAXED) + n), __ATOMIC_RELAXED);
+}
+
+/* Whether a table has to grow for one more. At 13/16, as it was, each eighth search went on to a second bucket. */
+static inline bool full(uint32_t used, uint32_t entries)
+{
+    return (used + 1) * 16 > entries * 11;
+}
+
 /* By whole words, too: who has lost the race for this memory in take_table may still be about to look at the first one. */
 static void clear(uint64_t *table, uint32_t entries)
 {
@@ -230,9 +248,20 @@ static void clear(uint64_t *table, uint32_t entries)
         __atomic_store_n(&table[i], 0, __ATOMIC_RELAXED);
 }
 
-static bool grow(struct ms_heap_region *r)
+/* The class of a region's first table: what the region before, which is likely to be alike, would need now. */
+static uint8_t first_class(uint32_t window, uintptr_t address)
 {
-    uint8_t class = r->table ? class_of(r) + 1 : 0;
+    const struct ms_heap_region *before = find_region(address - (1U << MS_HEAP_REGION_SHIFT), false);
+    uint8_t class = 0;
+    if (before && __atomic_load_n(&before->window, __ATOMIC_RELAXED) == window)
+        while (class < MS_HEAP_CLASSES - 1 && full(__atomic_load_n(&before->used, __ATOMIC_RELAXED), capacity(class)))
+            class++;
+    return class;
+}
+
+static bool grow(struct ms_heap_region *r, uint32_t window, uintptr_t address)
+{
+    uint8_t class = r->table ? class_of(r) + 1 : first_class(window, address);
     bool used;
     uint32_t unit = class < MS_HEAP_CLASSES ? take_table(class, &used) : 0, old = r->table;
     if (!unit)
@@ -246,7 +275,7 @@ static bool grow(struct ms_heap_region *r)
             put(fresh, entries, table[i]);
     __atomic_store_n(&r->table, unit << MS_HEAP_CLASS_BITS | class, __ATOMIC_RELEASE);
     if (old)
-        give_table(class - 1, old >> MS_HEAP_CLASS_BITS);
+        give_table(old & ((1 << MS_HEAP_CLASS_BITS) - 1), old >> MS_HEAP_CLASS_BITS);
     return true;
 }
 
@@ -310,9 +339,9 @@ enum insertion ledger_insert(uint32_t window, uintptr_t address, const struct bl
         return FULL;
     if (UNLIKELY(r->window != window))
         begin(r, window);
-    /* Grow at 13/16; a table that cannot grow is filled to its last entry but one, which ends searches. */
+    /* A table that cannot grow is filled to its last entry but one, which ends searches. */
     uint32_t entries = entries_of(r);
-    if (UNLIKELY((r->used + 1U) * 16 > entries * 13) && !grow(r) && r->used + 2U > entries) {
+    if (UNLIKELY(full(r->used, entries)) && !grow(r, window, address) && r->used + 2U > entries) {
         unlock(r);
         return FULL;
     }
@@ -320,14 +349,14 @@ enum insertion ledger_insert(uint32_t window, uintptr_t address, const struct bl
         rescale(r, block->tick);
     entries = entries_of(r);
     uint64_t *table = table_of(r);
-    bool found;
-    uint32_t granule = address >> 3 & 0x1fff, i = place_of(table, entries, granule, &found);
+    struct seen seen;
+    uint32_t granule = address >> 3 & 0x1fff, i = place_of(table, entries, granule, &seen);
     enum insertion result = INSERTED;
-    if (UNLIKELY(found)) {
+    if (UNLIKELY(seen.same)) {
         *old = block_of(r, address, table[i]);
         result = REPLACED;
     } else {
-        __atomic_store_n(&r->used, r->used + 1, __ATOMIC_RELAXED);
+        count_used(r, 1);
     }
     if (next)
         __atomic_store_n(&next->large, block->size, __ATOMIC_RELAXED);
@@ -347,11 +376,12 @@ bool ledger_remove(uint32_t window, uintptr_t address, struct block *block)
     bool found = false;
     if (LIKELY(r->window == window && r->used)) {
         uint64_t *table = table_of(r);
-        uint32_t entries = entries_of(r), i = place_of(table, entries, address >> 3 & 0x1fff, &found);
-        if (LIKELY(found)) {
+        struct seen seen;
+        uint32_t entries = entries_of(r), i = place_of(table, entries, address >> 3 & 0x1fff, &seen);
+        if (LIKELY(seen.same)) {
             *block = block_of(r, address, table[i]);
-            take_out(table, entries, i);
-            __atomic_store_n(&r->used, r->used - 1, __ATOMIC_RELAXED);
+            take_out(table, entries, i, seen);
+            count_used(r, -1);
             found = true;
         }
     }
