@@ -235,7 +235,7 @@ static inline void count_used(struct ms_heap_region *r, int n)
     __atomic_store_n(&r->used, (uint16_t)(__atomic_load_n(&r->used, __ATOMIC_RELAXED) + n), __ATOMIC_RELAXED);
 }
 
-/* Whether a table has to grow for one more. At 13/16, as it was, each eighth search went on to a second bucket. */
+/* Whether a table has to grow for one more. The fuller, the more buckets have no free place, behind which a search goes on. */
 static inline bool full(uint32_t used, uint32_t entries)
 {
     return (used + 1) * 16 > entries * 11;
@@ -296,7 +296,7 @@ static void begin(struct ms_heap_region *r, uint32_t window)
 {
     if (r->table)
         clear(table_of(r), entries_of(r));
-    r->used = 0;
+    __atomic_store_n(&r->used, 0, __ATOMIC_RELAXED); /* first_class looks at it without the lock */
     r->scale = 0;
     __atomic_store_n(&r->window, window, __ATOMIC_RELAXED);
 }
