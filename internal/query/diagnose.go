@@ -62,7 +62,7 @@ func newDiagnosis(e *env, first, last int64) *diagnosis {
 		stats:  &stats{env: e, pools: pools, devices: make(map[int32]int64), processes: make(map[uint64]int64), threads: make(map[uint64]bool)},
 		peak:   &peak{env: e, key: "used", pools: pools, launch: make(map[device]launchAt)},
 		trend:  &trend{env: e, pools: pools, bins: newBins(trendParts, first, last), steps: newStepFloors()},
-		leaks:  &leaks{tracker: blocks, quarters: newBins(4, first, last), lastReal: make(map[uint64]int64)},
+		leaks:  &leaks{tracker: blocks, first: first, last: last, lastReal: make(map[uint64]int64)},
 		frag:   &fragmentation{env: e, pools: pools, segment: make(map[device]int64)},
 		oom:    &oom{env: e, cards: make(map[device]cardState), open: make(map[device]int), detail: 10},
 		owners: &grouping{tracker: blocks, by: "owner", level: 1, index: make(map[groupKey]int32), byLabel: make(map[groupKey]int32)},

@@ -19,7 +19,8 @@ block whose FREE is a shadow, or that has none. How it ended tells more:
   unseen    the process went on: it was freed while nothing was collected, or its address was given out again
   none      there is no FREE row at all: the dump was cut off, or comes from another tool
 Blocks allocated early and kept are often resident (weights, caches); blocks that keep coming are what leaks look like:
-the table of quarters shows when the candidates were allocated. --since and --until bound that time.`,
+the table of quarters, of the time from the first row to the last thing that the process did, shows when the candidates were
+allocated. --since and --until bound that time.`,
 	setup: func(fs *flag.FlagSet) func(*env, []string) (result, error) {
 		detail := fs.Int("detail", 10, "candidates to list, the largest first; 0: none")
 		return func(e *env, args []string) (result, error) {
@@ -28,7 +29,7 @@ the table of quarters shows when the candidates were allocated. --since and --un
 			}
 			var l *leaks
 			err := e.scanSpan(args, trackerWants|read.AllocID|read.Shadow|read.Stacks, func(first, last int64) visitor {
-				l = &leaks{tracker: newTracker(e), quarters: newBins(4, first, last), lastReal: make(map[uint64]int64)}
+				l = &leaks{tracker: newTracker(e), first: first, last: last, lastReal: make(map[uint64]int64)}
 				return l.visit
 			})
 			if err != nil {
@@ -41,10 +42,18 @@ the table of quarters shows when the candidates were allocated. --since and --un
 
 type leaks struct {
 	*tracker
-	quarters  *binning
-	allocated []amount         // by account
-	shadowed  []ended          // blocks with a shadow FREE
-	lastReal  map[uint64]int64 // by process: the time of the last thing that really happened
+	first, last int64            // of the rows, ns
+	allocated   []amount         // by account
+	shadowed    []ended          // blocks with a shadow FREE
+	lastReal    map[uint64]int64 // by process: the time of the last thing that really happened
+}
+
+// quarters divides the time from the first row to the last thing that a process did; what the collector writes at its end comes later.
+func (l *leaks) quarters(pid uint64) *binning {
+	if end := l.lastReal[pid]; end > l.first && end < l.last {
+		return newBins(4, l.first, end)
+	}
+	return newBins(4, l.first, l.last)
 }
 
 // ended is a block with its end.
@@ -141,7 +150,7 @@ func (l *leaks) result(detail int) *leakResult {
 		if i < len(l.allocated) {
 			v.Allocated = l.allocated[i]
 		}
-		l.view(v, byAccount[i], detail)
+		l.view(v, byAccount[i], l.quarters(a.PID), detail)
 		res.Views = append(res.Views, v)
 	}
 	l.tell()
@@ -172,7 +181,7 @@ func (l *leaks) how(c ended) string {
 	return "at exit"
 }
 
-func (l *leaks) view(v *leakView, candidates []ended, detail int) {
+func (l *leaks) view(v *leakView, candidates []ended, quarters *binning, detail int) {
 	components, owners, frames := make(tally), make(tally), make(tally)
 	for n, c := range candidates {
 		v.Candidates.add(c.size)
@@ -185,7 +194,7 @@ func (l *leaks) view(v *leakView, candidates []ended, detail int) {
 		default:
 			v.AtExit.add(c.size)
 		}
-		v.Quarters[l.quarters.of(c.born)].add(c.size)
+		v.Quarters[quarters.of(c.born)].add(c.size)
 		owner, stack := l.owners.all[c.owner], l.stackText(c.stack)
 		components.add(component(owner), c.size, 1)
 		if owner == "" {

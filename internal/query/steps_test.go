@@ -105,3 +105,23 @@ func TestFewSteps(t *testing.T) {
 		}
 	}
 }
+
+// TestQuarters: the end of a process, in which the collector writes down what lives, is none of the time that is divided.
+func TestQuarters(t *testing.T) {
+	text := "ID,Event,Event Type,Name,Timestamp(ns),Process Id,Thread Id,Device Id,Ptr,Attr,Call Stack(Python),Call Stack(C)\n"
+	row := func(event string, number, stamp int, attr string) {
+		text += fmt.Sprintf("%d,%s,PTA,N/A,%d,7,7,0,0x%016x,\"{allocation_id:%d,addr:0x%016x,size:100%s}\",,\n", number, event, stamp, number, number, number, attr)
+	}
+	for number := 1; number <= 8; number++ {
+		row("MALLOC", number, 1000+10*number, ",used:100,total:100")
+	}
+	for number := 1; number <= 8; number++ {
+		row("FREE", number, 5000, ",shadow:true")
+	}
+	result := ask(t, "leak-candidates", "--pool", "PTA", store(t, "memscope_dump_1.csv", []byte(text)))["result"]
+	for quarter := range 4 {
+		if blocks := at(result, fmt.Sprintf("views.0.allocated_in_quarters.%d.blocks", quarter)); blocks != 2.0 {
+			t.Errorf("%v blocks in quarter %d", blocks, quarter+1)
+		}
+	}
+}
