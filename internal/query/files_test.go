@@ -160,6 +160,19 @@ func filesBeside(t *testing.T, path string) []string {
 	return names
 }
 
+// TestLinkToDirectory: a link to a directory, as to the latest run of many, is as good as the directory.
+func TestLinkToDirectory(t *testing.T) {
+	dir := filepath.Dir(store(t, "memscope_dump_1.csv", load(t, "testdata/nested.csv")))
+	link := filepath.Join(t.TempDir(), "latest")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	answer := ask(t, "stats", link)
+	if files := fmt.Sprint(answer["files"]); at(answer["result"], "rows") != 20.0 || files != "["+filepath.Join(link, "memscope_dump_1.csv")+"]" {
+		t.Errorf("%v rows of %s", at(answer["result"], "rows"), files)
+	}
+}
+
 // TestToldOfRows: a note says why there are other rows than one would think.
 func TestToldOfRows(t *testing.T) {
 	const path = "testdata/nested.csv"

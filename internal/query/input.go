@@ -145,7 +145,8 @@ func (e *env) input(path string) (*input, error) {
 // name, which are one dump in two forms, the CSV file is taken.
 func dumpsBelow(dir string) ([]string, error) {
 	var paths []string
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	top := dir + string(filepath.Separator) // it may be a link to a directory: the latest run of many
+	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && dumpName.MatchString(d.Name()) {
 			paths = append(paths, path)
 		}
