@@ -252,7 +252,7 @@ func TestOOMWithoutTheCard(t *testing.T) {
 		if got := at(result, "conclusions.0.text"); got != c.text {
 			t.Errorf("%v, want %s", got, c.text)
 		}
-		when := fmt.Sprintf("`msmemscope dump at %.0f FILE`", at(ask(t, "oom", path)["result"], "cases.0.at_ns"))
+		when := fmt.Sprintf("`msmemscope dump at %.0f %s`", at(ask(t, "oom", path)["result"], "cases.0.at_ns"), path)
 		if advice := fmt.Sprint(at(result, "conclusions.0.advice")); c.request == 30*mib && !strings.Contains(advice, when) {
 			t.Errorf("not %s but %s", when, advice)
 		}

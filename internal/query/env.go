@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"memscope/internal/dump/read"
 	"memscope/internal/event"
@@ -31,6 +33,7 @@ type env struct {
 	until   int64
 	outside bool // no row lies between them
 
+	args    []string // the files and directories that were named
 	files   []string
 	notes   []string
 	early   []string // notes from before the first scan
@@ -135,6 +138,26 @@ func (e *env) setPools(s string) error {
 	return nil
 }
 
+// named is how a shell names the files of the question once more, for a next one.
+func (e *env) named() string {
+	const most = 3
+	if len(e.args) > most {
+		return "FILE..."
+	}
+	words := make([]string, len(e.args))
+	for i, word := range e.args {
+		if words[i] = word; strings.ContainsFunc(word, special) {
+			words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// special says that a shell may take a character for more than itself.
+func special(r rune) bool {
+	return r < utf8.RuneSelf && !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-+,:@%=", r)
+}
+
 // askedFor reports a pool that was asked for by a name that no row has; early: not all rows were read.
 func (e *env) askedFor(early bool) error {
 	for _, pool := range e.asked {
@@ -228,6 +251,7 @@ func (e *env) scan(args []string, want read.Want, begin func() visitor) error {
 
 // scanSpan is scan for questions that need to know from when to when the rows are (ns), --since and --until considered.
 func (e *env) scanSpan(args []string, want read.Want, begin func(first, last int64) visitor) error {
+	e.args = args
 	inputs, err := e.inputs(args)
 	if err != nil {
 		return err

@@ -113,7 +113,7 @@ func (f *findings) oomCause(c *oomCase) (cause string, weight int, text, advice 
 	case f.unused(c) >= c.Request && f.fragmentedPool() != nil:
 		return "oom by fragmentation", 90, f.say("oom fragmented", short(c.Request), short(f.unused(c))), f.say("advice fragmentation")
 	}
-	return "exhausted", 85, f.say("oom exhausted", short(c.Request), short(held)), f.say("advice exhausted", c.At)
+	return "exhausted", 85, f.say("oom exhausted", short(c.Request), short(held)), f.say("advice exhausted", c.At, f.d.env.named())
 }
 
 // unused is what the pools of the process had reserved on the card and not handed out when memory ran out, bytes.

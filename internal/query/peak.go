@@ -116,10 +116,11 @@ func (p *peak) point(r *read.Row, v int64) {
 
 type peakResult struct {
 	Peaks []peakAt `json:"peaks"`
+	files string   // for the next question
 }
 
 func (p *peak) result() *peakResult {
-	res := &peakResult{Peaks: []peakAt{}}
+	res := &peakResult{Peaks: []peakAt{}, files: p.env.named()}
 	for _, i := range p.env.shown(p.all) {
 		top, a := p.tops[i], p.all[i]
 		top.Process, top.Device, top.Pool, top.Key = pidName(a.PID), deviceName(a.Device), p.env.names.Name(a.Pool), p.key
@@ -138,6 +139,6 @@ func (p *peakResult) Text(w *report) {
 		if top.Launch != "" {
 			w.line("  the launch before: %s, %s earlier", top.Launch, since(top.Since, top.At))
 		}
-		w.line("  next: msmemscope dump at %d FILE --pool %s", top.At, top.Pool)
+		w.line("  next: msmemscope dump at %d %s --pool %s", top.At, p.files, top.Pool)
 	}
 }

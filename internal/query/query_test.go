@@ -290,3 +290,20 @@ func TestNothing(t *testing.T) {
 
 // copied is a copy of a file, for questions that write.
 func copied(t *testing.T, path string) string { return store(t, "x.csv", load(t, path)) }
+
+// TestNextNames: the next question names the files so that a shell takes them.
+func TestNextNames(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"out"}, "out"},
+		{[]string{"./a-b_1/x.csv", "显存"}, "./a-b_1/x.csv 显存"},
+		{[]string{"my run", "it's", "~x"}, `'my run' 'it'\''s' '~x'`},
+		{[]string{"a", "b", "c", "d"}, "FILE..."},
+	} {
+		if got := (&env{args: c.args}).named(); got != c.want {
+			t.Errorf("%q: %s, want %s", c.args, got, c.want)
+		}
+	}
+}
