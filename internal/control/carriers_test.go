@@ -60,7 +60,7 @@ func TestCarriersOfOthers(t *testing.T) {
 		t.Error("its own is not seen")
 	}
 	for _, name := range []string{"their", "theirs2", "ours"} {
-		if Carries(name, cmd.Process.Pid) || len(Carriers(name, 0, 0)) != 0 {
+		if Carries(name, cmd.Process.Pid) || len(Carriers(name, 0, cmd.Process.Pid)) != 0 {
 			t.Errorf("%q is carried", name)
 		}
 	}
