@@ -23,10 +23,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "python"))
 from harness import attributes  # noqa: E402
 
+BLOCKING = {"ASCEND_LAUNCH_BLOCKING": "1"}  # as the documents say for watching
 EXPANDABLE = {"PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True"}
 
 
-def owners(rows, told, _report):
+def owners(rows, told, _report, _out):
     """By the owners in the dump, what lives at the end is what the script says."""
     live = {}
     for row in rows:
@@ -44,7 +45,7 @@ def owners(rows, told, _report):
     return wrong
 
 
-def out_of_memory(rows, _told, _report):
+def out_of_memory(rows, _told, _report, _out):
     """Trigger, recent and top are there, each with the line that asked for the memory."""
     line = next(
         n for n, text in enumerate((HERE / "scripts/oom.py").read_text().splitlines(), 1) if "kept.append" in text
@@ -60,7 +61,7 @@ def out_of_memory(rows, _told, _report):
     return wrong
 
 
-def leaks(rows, _told, report, script="accumulate.py", steps=range(2, 6)):
+def leaks(rows, _told, report, _out=None, script="accumulate.py", steps=range(2, 6)):
     """What the report has as leaks is what the planted line has allocated, in every step that is judged."""
     text = (HERE / "scripts" / script).read_text().splitlines()
     line = next(n for n, content in enumerate(text, 1) if "planted" in content)
@@ -76,13 +77,13 @@ def leaks(rows, _told, report, script="accumulate.py", steps=range(2, 6)):
     return wrong if of == list(steps) else [*wrong, f"steps {of}, not {list(steps)}"]
 
 
-def of_one(rows, told, report):
+def of_one(rows, told, report, _out):
     """Of two processes the one with card 1 leaks, and only that one."""
     card = next(point["device"] for point in told if "device" in point)
-    return leaks(rows, told, report, "pair.py", range(2, 6) if card else [])
+    return leaks(rows, told, report, None, "pair.py", range(2, 6) if card else [])
 
 
-def operators(rows, told, _report):
+def operators(rows, told, _report, _out):
     """Names and numbers of the operators are those of PyTorch's profiler."""
     begin, end = next(line["window"] for line in told if "window" in line)
     profiled = next(line["operators"] for line in told if "operators" in line)
@@ -98,7 +99,7 @@ def operators(rows, told, _report):
     return [f"rows and the profiler's operators: {differ}"] if differ or not found else []
 
 
-def stacks(rows, _told, _report):
+def stacks(rows, _told, _report, _out):
     """What the program's own thread allocates, without the GIL, has a line; threads of autograd have none."""
     threads = {True: set(), False: set()}
     for row in rows:
@@ -108,6 +109,29 @@ def stacks(rows, _told, _report):
             threads[own].add("a line" if "accumulate.py(" in text else text)
     print(f"  stacks of the program's thread: {threads[True]}, of others: {threads[False]}")
     return [] if threads == {True: {"a line"}, False: {"NA"}} else [f"stacks: {threads}"]
+
+
+def watched(_rows, _told, _report, out):
+    """The first operator on the tensor, before and after: two times, as asked, and nothing that comes later."""
+    directory = out / "watch_dump"
+    files = sorted(path.name for path in directory.glob("*.bin"))
+    if files:
+        names = [name for name in files if (directory / name).stat().st_size == 512]
+    else:
+        table = next(directory.glob("watch_dump_data_check_sum_0_*.csv"))
+        names = [name for name, hash in csv.reader(table.open()) if re.fullmatch("[0-9a-f]{16}", hash)]
+    print(f"  watched: {names}")
+    names = sorted(re.sub(r"^0_\d+[/_]", "", name) for name in names)
+    expected = [f"torch._ops.aten.add.Tensor_1-test_0_{when}.bin" for when in ("after", "before")]
+    return [] if names == expected else [f"watched: {names} of {files}, not {expected}"]
+
+
+def sanitizer(_rows, told, _report, _out):
+    """The example is right; that two streams write the same is told with the operator's name."""
+    first, *errors = (line["sanitizer"] for line in told if "sanitizer" in line)
+    print(f"  sanitizer: {[text for text in ''.join(errors).splitlines() if 'my_ext' in text]}")
+    ok = first == "" and len(errors) == 1 and "my_ext.my_fused_op" in errors[0]
+    return [] if ok else [f"sanitizer: {errors}"]
 
 
 LEAKS = ["--analysis=leaks", "--call-stack=python"]
@@ -126,17 +150,21 @@ CASES = {  # name: script, environment, options, check of its own
     "fsdp2": ("pair.py fsdp2", {"VNPU_STRICT": "1"}, LEAKS, of_one),
     "owners": ("owners.py", {}, ["--analysis=decompose"], owners),
     "operators": ("operators.py", {"VNPU_STRICT": "1"}, ["--level=op"], operators),
+    "watch": ("watched.py", BLOCKING, ["--watch=,token0/layer0/module0/op1"], watched),
+    "watch-address": ("watched.py address", BLOCKING, ["--watch=token0/op0,token0/op1,full-content"], watched),
+    "sanitizer": ("sanitizer.py", {}, [], sanitizer),
     "oom": ("oom.py", {"VNPU_HBM_BYTES": "1G"}, ["--analysis=oom:3", "--call-stack=python"], out_of_memory),
 }
 TIMEOUT_S = 1800
 
 
 def cann(home, build):
-    """Makes a folder to be ASCEND_HOME_PATH; torch_npu wants these in it to be there."""
-    for part in "runtime", "compiler", "opp":
+    """Makes a folder to be ASCEND_HOME_PATH, with CANN's package mstx; torch_npu wants the other parts to be there."""
+    for part in "runtime", "compiler", "opp", "python":
         (home / part).mkdir(parents=True, exist_ok=True)
     if not (home / "lib64").exists():
         (home / "lib64").symlink_to(build / "vnpu/lib64")
+        (home / "python/mstx.py").symlink_to(HERE.parent / "python/standin/mstx.py")
     return home
 
 
@@ -148,6 +176,7 @@ def environment(venv, build, home, more):
         ASCEND_OPP_PATH=str(home / "opp"),
         LD_LIBRARY_PATH=f"{build}/vnpu/lib64:{venv}/operators",
         PYTHONDONTWRITEBYTECODE="1",
+        PYTHONPATH=f"{home}/python:{build}/python",
         **more,
     )
     return result
@@ -231,7 +260,7 @@ def run(name, venv, build, home):
             rows = rows_of(directory, pid)
             wrong += compare(rows, told)
             if check:
-                wrong += check(rows, told, report_of(pid, done.stdout))
+                wrong += check(rows, told, report_of(pid, done.stdout), pathlib.Path(directory, "out"))
             print(f"  {len(told)} points, {len(told[-1]['blocks'])} blocks at the end, {len(rows)} rows")
         for line in done.stdout.splitlines() + done.stderr.splitlines():
             if line.startswith(("loss", "caught", "vnpu:")):

@@ -127,16 +127,27 @@ extern "C" void *KEYS()
 """.replace("KEYS", KEYS)
 
 
+CUDA = r"lib(cu|nccl|nv)"  # names of its libraries
+
+# The text for a status: torch 2.7 prints it when its profiler begins, whatever this returns.
+RESULT_STRING = """extern "C" int cuptiGetResultString(int, const char **text)
+{
+    *text = "no CUDA device";
+    return 0;
+}
+"""
+
+
 def cuda(site):
     """Every function of theirs returns 100, "no CUDA device"; torch finds none and goes on.
 
     They go where every wheel looks.
     """
     libraries = collections.defaultdict(set)
-    torch = list(site.glob("torch/lib/*.so*"))
+    torch = [lib for lib in site.glob("torch/lib/*.so*") if not re.match(CUDA, lib.name)]
     have = defined(*torch)
     for library in torch:
-        absent = [n for n in needed(library) if re.match(r"lib(cu|nccl|nv)", n)]
+        absent = [n for n in needed(library) if re.match(CUDA, n)]
         for name in absent:
             libraries[name].update()
         for name, version in undefined(library) if absent else ():
@@ -146,7 +157,10 @@ def cuda(site):
                 # Without a version the symbol may come from any of them: one of them is enough.
                 libraries[absent[0]].add((name, version))
     for soname, symbols in libraries.items():
-        body = "".join(f'extern "C" int {n}() {{ return 100; }}\n' for n, _ in sorted(symbols))
+        body = "".join(
+            RESULT_STRING if n == "cuptiGetResultString" else f'extern "C" int {n}() {{ return 100; }}\n'
+            for n in sorted({n for n, _ in symbols})
+        )
         script = ""
         for version in {v for _, v in symbols if v}:
             names = "".join(f"{n}; " for n, v in symbols if v == version)
