@@ -177,11 +177,11 @@ func (s *session) greet(conn *net.UnixConn) error {
 	case err != nil:
 		return fmt.Errorf("process %d: %w", cred.Pid, err)
 	case stranger:
-		_ = wire.Refuse(conn, wire.RefusedClosing)
-		if s.strangers.Add(1) <= mostStrangers {
+		if s.strangers.Add(1) <= mostStrangers { // while it waits for its answer it lives, and so does what it belongs to
 			s.talk.line(fmt.Sprintf("[msmemscope] Warn: process %d (%s) runs as another user (%d) and is not recorded.", cred.Pid,
 				(&process{pid: int(cred.Pid)}).name(), cred.Uid))
 		}
+		_ = wire.Refuse(conn, wire.RefusedClosing)
 		return nil
 	}
 	switch hello.Ask {
