@@ -121,7 +121,7 @@ test-python: build
 # land in build/KIND/report.*; a run is clean without one.
 RUN ?= .
 SKIP ?= HostLeak|AArch64|TestUsage$$|TestEnvironment$$|Status/(no|directory|segv)
-smoke-tsan: SKIP := $(SKIP)|LoadEnvironment|ClosedOutput|WatchDiskFull|TestControl|TestSanitizer|BadOutputPath/(read|below_read|full|nearly|no_)
+smoke-tsan: SKIP := $(SKIP)|LoadEnvironment|ClosedOutput|(Watch|Background)DiskFull|TestControl|TestSanitizer|BadOutputPath/(read|below_read|full|nearly|no_)
 .PHONY: smoke-asan smoke-tsan
 smoke-asan: SANITIZER := address
 smoke-asan: SANITIZER_LIB := libasan.so
