@@ -155,6 +155,15 @@ var plantedCases = []struct {
 			}
 		})
 	}},
+	{"segments for small blocks", "healthy", func(s *scene) {
+		s.grow(400 * mib)
+		s.malloc(150*mib, "PTA@model@weight")
+		s.steps(30, func(step int) {
+			if step%10 == 5 { // small blocks do not use the room of large ones
+				s.grow(2 * mib)
+			}
+		})
+	}},
 	{"one huge request", "huge request", func(s *scene) {
 		s.malloc(200*mib, "PTA@model@weight")
 		s.steps(30, nothing)

@@ -1,7 +1,9 @@
 package query
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"memscope/internal/event"
@@ -99,6 +101,7 @@ func (f *findings) outOfMemory() {
 func (f *findings) oomCause(c *oomCase) (cause string, weight int, text, advice string) {
 	others := c.DeviceUsed - c.ProcessUsed
 	held := max(c.ProcessUsed, c.hal, 0)
+	fragmented, _ := f.fragmentedPool()
 	switch free := c.freeBytes(); {
 	case c.DeviceUsed > 0 && c.ProcessUsed >= 0 && float64(others) > mostOfCard*float64(c.DeviceUsed):
 		return "other process", 100, f.say("oom others", short(others), short(c.DeviceUsed), short(held)), f.say("advice others")
@@ -110,7 +113,7 @@ func (f *findings) oomCause(c *oomCase) (cause string, weight int, text, advice 
 			return "huge request", 95, f.say("oom huge unknown", short(c.Request), short(held)), f.say("advice huge")
 		}
 		return "huge request", 95, f.say("oom huge", short(c.Request), short(free)), f.say("advice huge")
-	case f.unused(c) >= c.Request && f.fragmentedPool() != nil:
+	case fragmented != nil && f.unused(c) >= c.Request:
 		return "oom by fragmentation", 90, f.say("oom fragmented", short(c.Request), short(f.unused(c))), f.say("advice fragmentation")
 	}
 	return "exhausted", 85, f.say("oom exhausted", short(c.Request), short(held)), f.say("advice exhausted", c.At, f.d.env.named())
@@ -219,28 +222,36 @@ const (
 	roomy  = 0.85
 )
 
-// fragmentedPool finds a pool that wastes memory even at its peak and grew although it had room.
-func (f *findings) fragmentedPool() *fragmentationView {
+// smallSegment is what PyTorch's pool takes for its small blocks, which lie in no other segments: that there was room elsewhere says nothing.
+const smallSegment = 2 << 20
+
+// fragmentedPool finds a pool that wastes memory even at its peak and grew although it had room, and when it did, the lowest use first.
+func (f *findings) fragmentedPool() (*fragmentationView, []growth) {
 	for i, v := range f.frag.Views {
 		if v.Peak <= severe || v.Mean <= severe {
 			continue
 		}
+		var needless []growth
 		for _, g := range f.d.frag.states[i].growth {
-			if g.Before > 0 && g.Use < roomy && g.Before-g.Used >= g.Step {
-				return v
+			if g.Before > 0 && g.Use < roomy && g.Before-g.Used >= g.Step && g.Step > smallSegment {
+				needless = append(needless, g)
 			}
 		}
+		if needless != nil {
+			slices.SortStableFunc(needless, func(a, b growth) int { return cmp.Compare(a.Use, b.Use) })
+			return v, needless
+		}
 	}
-	return nil
+	return nil, nil
 }
 
 func (f *findings) fragmented() {
-	v := f.fragmentedPool()
+	v, needless := f.fragmentedPool()
 	if v == nil {
 		return
 	}
 	evidence := []string{f.say("unused", percentage(v.Mean), percentage(v.Peak), percentage(v.Worst))}
-	for _, g := range v.LowestUse {
+	for _, g := range needless[:min(len(needless), 5)] {
 		evidence = append(evidence, f.say("grew", g.At, short(g.Step), short(g.Before-g.Used), short(g.Before)))
 	}
 	f.add(70, "fragmentation", "medium", f.say("fragmented", v.Process, v.Device, v.Pool, percentage(v.Mean)), evidence, f.say("advice fragmentation"))
