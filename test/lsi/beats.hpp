@@ -13,6 +13,9 @@
 #include <string>
 #include <thread>
 #include <unistd.h>
+#ifdef LSI_ACCOUNT
+#include "account.hpp"
+#endif
 
 class Run
 {
@@ -37,7 +40,13 @@ class Run
     // Sleeps until the next quarter of a beat; false at the end. Deadlines are absolute: what the work takes does not add up.
     bool tick()
     {
-        if (tick_ == ticks_) {
+#ifdef LSI_ACCOUNT
+        account::tick(tick_, ticks_);
+        const long last = ticks_ * account::longer / 2; // what a program does in its time still follows from ticks()
+#else
+        const long last = ticks_;
+#endif
+        if (tick_ == last) {
             return false;
         }
         tick_++;

@@ -17,7 +17,7 @@ class Run:
     def __init__(self):
         if len(sys.argv) != 6 or sys.argv[5] not in ("plain", "lookalike"):
             sys.exit(f"usage: {sys.argv[0]} BEATS BEAT_MS SEED LEAKS plain|lookalike")
-        self.ticks = int(sys.argv[1]) * TICKS_PER_BEAT
+        self.ticks = self.end_tick = int(sys.argv[1]) * TICKS_PER_BEAT  # truth.py goes on for longer
         self.length = int(sys.argv[2]) / 1000 / TICKS_PER_BEAT
         self.random = random.Random(int(sys.argv[3]))
         self.leaks = sys.argv[4]
@@ -28,8 +28,8 @@ class Run:
     def __iter__(self):
         """The quarters of beats, from 1. Deadlines are absolute, so that delays do not add up."""
         begin = time.monotonic()
-        while self.now < self.ticks:
-            self.now += 1
+        while self.now < self.end_tick:
+            self.now += 1  # here beat_now
             wait = begin + self.now * self.length - time.monotonic()
             self.delay = max(self.delay, -wait)
             time.sleep(max(0.0, wait))

@@ -63,15 +63,14 @@ class Programs(collections.namedtuple("Programs", "folder binaries")):
 
 @functools.lru_cache(maxsize=None)
 def marks(folder, program):
-    """The named lines of a program: {(file, line): name}."""
+    """The named lines of a program, and of its clock: {(file, line): (name, whether only as the innermost one)}."""
     found = {}
-    for suffix in (".cpp", ".py"):
-        name = program + suffix
-        if os.path.exists(os.path.join(folder, name)):
-            with open(os.path.join(folder, name), encoding="utf-8") as source:
+    for place, name in ((folder, program + ".cpp"), (folder, program + ".py"), (HERE, "beats.py")):
+        if os.path.exists(os.path.join(place, name)):
+            with open(os.path.join(place, name), encoding="utf-8") as source:
                 for number, line in enumerate(source, 1):
-                    if mark := re.search(r"(?://|#) site (\w+)$", line):
-                        found[name, number] = mark[1]
+                    if mark := re.search(r"(?://|#) (site|here) (\w+)$", line):
+                        found[name, number] = mark[2], mark[1] == "here"
     return found
 
 
@@ -84,16 +83,24 @@ def lines_at(binary, address):
     return [(os.path.basename(file), int(line)) for file, line in re.findall(r"^(.+):(\d+)", out, re.MULTILINE)]
 
 
+def names_of(lines, program, marked):
+    """The names of the marked ones among the lines of a stack, innermost first; of "here" only the innermost line that
+    is of the program itself."""
+    own = [line for line in lines if line[0].split(".")[0] in (program, "beats")]
+    found = [(marked[line], line == own[0]) for line in own if line in marked]
+    return {name for (name, here), innermost in found if innermost or not here}
+
+
 def names_in(site, program, programs):
     """The names of the marked lines that a site of the report goes through."""
-    lines, binary, named = [], programs.binary(program), marks(programs.folder, program)
+    lines, binary = [], programs.binary(program)
     for frame in site["python_stack"] or []:
         if place := re.match(r"(.+)\((\d+)\): ", frame):
             lines.append((os.path.basename(place[1]), int(place[2])))
     for frame in site["c_stack"] or []:
         if binary and frame.startswith(binary):
             lines += lines_at(binary, int(re.search(r"\[0x([0-9a-f]+)\]", frame)[1], 16))
-    return {named[line] for line in lines if line in named}
+    return names_of(lines, program, marks(programs.folder, program))
 
 
 def run(case, out, programs):
@@ -170,7 +177,7 @@ def summary(results):
     clean = [r for r in results if not r["leaks"]]
     leaky = [r for r in results if r["leaks"]]
     suspected = [s for r in results for s in r["sites"] if s["class"] == "suspected_leak"]
-    found = sum(any(s["class"] == "suspected_leak" and s["leak"] for s in r["sites"]) for r in leaky)
+    found = sum(any(s["class"] == "suspected_leak" and right(s) for s in r["sites"]) for r in leaky)
     first = sum(any(s["rank"] == 1 and right(s) for s in r["sites"]) for r in leaky)
     alarms = sum(any(s["class"] == "suspected_leak" for s in r["sites"]) for r in clean)
     true = sum(map(right, suspected))
@@ -205,7 +212,7 @@ def print_tables(results):
         print(f"Reports that call themselves unusable: {unusable}.\n")
         for r in some:
             case = named(r)
-            if r["leaks"] and not any(s["class"] == "suspected_leak" and s["leak"] for s in r["sites"]):
+            if r["leaks"] and not any(s["class"] == "suspected_leak" and right(s) for s in r["sites"]):
                 print(f"missed: {case}: " + "; ".join(map(describe, r["sites"][:2])))
             for s in r["sites"]:
                 if s["class"] == "suspected_leak" and not right(s):

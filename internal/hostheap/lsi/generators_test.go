@@ -330,6 +330,29 @@ var generators = []generator{
 		s.alloc(s.poisson(3), 700)
 		s.leak(s.poisson(0.15), 700)
 	})},
+	{"table that fills in bursts, full late", false, func(r *rand.Rand, beats int) func(s *site) {
+		full, bursts := float64(beats)*(0.6+0.2*r.Float64()), 8+r.IntN(8)
+		starts := make([]float64, bursts)
+		for i := range starts {
+			starts[i] = full * (float64(i) + r.Float64()) / float64(bursts)
+		}
+		return func(s *site) {
+			for _, start := range starts {
+				if since := float64(s.now) - start; since >= 0 && since < 4 {
+					s.alloc(s.poisson(3), 160)
+				}
+			}
+		}
+	}},
+	{"pool at its high-water mark, under a load that rises", false, func(r *rand.Rand, beats int) func(s *site) {
+		phase, load := 2*math.Pi*r.Float64(), 0.0
+		return func(s *site) {
+			load = 0.8*load + s.NormFloat64()
+			rise := min(1, float64(s.now)/float64(beats)/0.6)
+			want := (0.4 + 0.6*rise) * (60 + 20*math.Sin(float64(s.now)/5+phase) + 5*load)
+			s.alloc(max(int(want)-len(s.blocks), 0), 4096)
+		}
+	}},
 }
 
 // vector holds ever more, one a beat, and grows by a factor when it is full.

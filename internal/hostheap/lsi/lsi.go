@@ -69,12 +69,13 @@ const (
 	earlyShare     = 0.8 // of the live blocks that were allocated before the last third
 	shortBeats     = 60
 	saturatingConc = 0.5
-	stoppedChance  = 0.01
+	stoppedChance  = 0.05
 	boundedLife    = 0.1
 	neutral        = 0.5
 	leastFloor     = 4096 // bytes that are taken for noise where none is seen; or
 	leastBlocks    = 4    // so many blocks, where that is less
-	leastSteps     = 2.5  // of growth in the last half; a table that grows by a factor of 1.5 or more has two
+	halfParts      = 16   // of the last half; growth within one of them is one step, as that of a burst
+	leastSteps     = 3    // of growth in the last half; a table that grows by a factor of 1.5 or more has two
 )
 
 // Judge applies the index.
@@ -85,7 +86,7 @@ func Judge(s *Stack) Verdict {
 		v.Neutral, v.Growth, v.Pattern = true, neutral, neutral
 	} else {
 		v.Growth, v.Pattern, v.Slope, conc, v.Rising = growth(s)
-		v.FewSteps = v.Growth >= suspectGrowth && steps(s.Live[len(s.Live)/2:]) < leastSteps
+		v.FewSteps = v.Growth >= suspectGrowth && steps(merged(lasting(s.Live[len(s.Live)/2:]), halfParts)) < leastSteps
 	}
 	v.Release = release(s)
 	v.Lifetime = lifetime(s)
@@ -180,7 +181,7 @@ func (s *Stack) doubt() float64 {
 	n := len(s.Live)
 	count := func(from, to int) float64 {
 		begin := s.Span - float64(n)*s.Step
-		return max(s.survivors(begin+float64(from)*s.Step, begin+float64(to)*s.Step), steps(s.Live[from:to]), 1)
+		return max(s.survivors(begin+float64(from)*s.Step, begin+float64(to)*s.Step), steps(lasting(s.Live[from:to])), 1)
 	}
 	return math.Exp(math.Sqrt(1/count(n/3, 2*n/3) + 1/count(2*n/3, n)))
 }
@@ -223,12 +224,19 @@ func thinning(s *Stack) bool {
 	return ratio > 0
 }
 
-// stopped says that growth which came in many steps has not gone on for an eighth of the time or more, for so long that this is no chance,
-// and twice as long as ever before: a program may work in phases.
+// stopped says that growth which came in many steps has not gone on for an eighth of the time or more, for longer than ever before, and
+// that this is no chance. Steps that come in clusters, as those of a program that works in phases, count as one each. The first eighth of the
+// time is left out: a start may pause as it likes.
 func stopped(s *Stack) bool {
 	n := len(s.Live)
-	last, longest := pauses(s.Live)
-	return 8*last >= n && last > 2*longest && math.Pow(float64(n-last)/float64(n), steps(s.Live)) < stoppedChance
+	growth := lasting(s.Live[n/8:])
+	last, longest := pauses(growth)
+	before := growth[:len(growth)-last]
+	if 8*last < n || last <= longest || len(before) == 0 {
+		return false
+	}
+	events := steps(before) / clustering(before, 6)
+	return math.Pow(float64(len(before))/float64(len(growth)), events) < stoppedChance
 }
 
 // release is R: how little of what could have been freed was, and whether what survives goes on surviving.

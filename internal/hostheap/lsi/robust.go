@@ -67,18 +67,39 @@ func kendall(y []float64) float64 {
 	return float64(sum) / float64(pairs)
 }
 
-// steps is how many steps of equal size the lasting growth is worth, that which is never given back: n equal ones are n.
-func steps(y []float64) float64 {
+// lasting is the growth that is never given back: by how much the least of what comes later rises, after each value but the last one.
+func lasting(y []float64) []float64 {
 	if len(y) == 0 {
-		return 0
+		return nil
 	}
-	sum, squares, least := 0.0, 0.0, y[len(y)-1] // least: of what comes later
+	growth, least := make([]float64, len(y)-1), y[len(y)-1]
 	for i := len(y) - 2; i >= 0; i-- {
 		if d := least - y[i]; d > 0 {
-			sum += d
-			squares += d * d
+			growth[i] = d
 			least = y[i]
 		}
+	}
+	return growth
+}
+
+// merged adds up values to so many parts, at most.
+func merged(x []float64, parts int) []float64 {
+	if len(x) <= parts {
+		return x
+	}
+	sums := make([]float64, parts)
+	for i, v := range x {
+		sums[i*parts/len(x)] += v
+	}
+	return sums
+}
+
+// steps is how many steps of equal size the growth is worth: n equal ones are n.
+func steps(growth []float64) float64 {
+	sum, squares := 0.0, 0.0
+	for _, d := range growth {
+		sum += d
+		squares += d * d
 	}
 	if squares == 0 {
 		return 0
@@ -86,23 +107,35 @@ func steps(y []float64) float64 {
 	return sum * sum / squares
 }
 
-// pauses are for how long the lasting growth has come to an end, and its longest pause before.
-func pauses(y []float64) (last, longest int) {
-	step, least := len(y), y[len(y)-1] // step: the earliest later moment with growth, the end at first
-	first := true
-	for i := len(y) - 2; i >= 0; i-- {
-		if y[i] >= least {
+// pauses are for how long the growth has come to an end, and its longest pause before.
+func pauses(growth []float64) (last, longest int) {
+	for _, d := range growth {
+		if d == 0 {
+			last++
 			continue
 		}
-		least = y[i]
-		if first {
-			last, first = step-i-2, false
-		} else {
-			longest = max(longest, step-i-2)
-		}
-		step = i + 1
+		longest = max(longest, last)
+		last = 0
 	}
 	return last, longest
+}
+
+// clustering is how much less regular the growth is than by independent steps, 1 or more: the variance of the growth over parts of the
+// time, against that of so many steps which come by chance.
+func clustering(growth []float64, parts int) float64 {
+	parts = min(parts, len(growth))
+	sum, squares := 0.0, 0.0
+	for _, d := range merged(growth, parts) {
+		sum += d
+		squares += d * d
+	}
+	if parts < 2 || sum == 0 {
+		return 1
+	}
+	n := float64(parts)
+	mean := sum / n
+	variance := (squares - n*mean*mean) / (n - 1)
+	return max(1, variance/(mean*mean)*steps(growth)/n)
 }
 
 // direction is the share of ups over downs among the increments, by their sums: from -1 to 1.

@@ -8,56 +8,109 @@ import (
 	"memscope/internal/hostheap/lsi"
 )
 
-// freeLists are the functions of CPython (3.8 to 3.14) that make objects of the types of which it keeps freed ones and gives them out again,
-// and the sizes that an object or table can have, bytes. Other blocks of these functions, as the items of a list, go back to malloc.
-var freeLists = map[string][2]uint64{
-	"PyFloat_FromDouble": {24, 24},
-	"PyTuple_New":        tuples, "PyTuple_Pack": tuples, "PyTuple_FromArray": tuples, "_PyTuple_FromArray": tuples,
-	"_PyTuple_FromArraySteal": tuples, "tuple_alloc": tuples,
-	"PyList_New": {56, 56}, "_PyList_FromArraySteal": {56, 56},
-	"PyDict_New": {64, 64}, "new_dict": {64, 64},
-	"new_keys_object": {112, 200}, // for eight keys, which is the least
+// freeList is a kind of objects, or tables, of which CPython keeps freed ones and gives them out again.
+type freeList struct {
+	least, most uint64 // bytes of one
+	room        uint64 // how many freed ones are kept at most
 }
 
-// tuples is a header for the garbage collector, one of the tuple, and 1 to 20 items.
-var tuples = [2]uint64{40 + 8, 40 + 20*8}
+var (
+	floats   = freeList{24, 24, 100}
+	tuples   = freeList{40 + 8, 40 + 20*8, 2000} // a header for the collector, one of the tuple, and 1 to 20 items; so many of each length
+	lists    = freeList{56, 56, 80}
+	dicts    = freeList{64, 64, 80}
+	keys     = freeList{112, 200, 80} // for eight keys, which is the least
+	contexts = freeList{64, 64, 255}  // asyncio makes one for each call-back
+)
+
+// freeLists are by the functions of CPython (3.8 to 3.14) that make such objects. Other blocks of these functions, as the items of a list,
+// go back to malloc.
+var freeLists = map[string]freeList{
+	"PyFloat_FromDouble": floats,
+	"PyTuple_New":        tuples, "PyTuple_Pack": tuples, "PyTuple_FromArray": tuples, "_PyTuple_FromArray": tuples,
+	"_PyTuple_FromArraySteal": tuples, "tuple_alloc": tuples, "tuplesubscript": tuples, "tupleconcat": tuples,
+	"PyList_New": lists, "_PyList_FromArraySteal": lists, "list_vectorcall": lists,
+	"PyDict_New": dicts, "new_dict": dicts, "dict_vectorcall": dicts,
+	"new_keys_object":       keys,
+	"PyContext_CopyCurrent": contexts, "context_copy": contexts,
+}
+
+// holderGrowth is the Growth from which on a site may hold what grows; a table that grows by large steps has little more.
+const (
+	holderGrowth = 0.2
+	pointerBytes = 8
+)
 
 // freeListFrames are the innermost frames in which such a function is looked for: behind it are only those that ask for memory.
 const freeListFrames = 3
 
-// freeListed says that a site's blocks are of a kind that CPython passes on by itself. Such a block stays with the line that first had it,
-// whoever has it now, so that lines are named which have lost nothing.
-func freeListed(in Input, s *hostheap.Site) bool {
+// attributeNames is a function of CPython that makes a string of a C text to look an attribute up by; its method cache keeps such strings, each in
+// a place of its own, of which there are 4096.
+const attributeNames = "PyObject_GetAttrString"
+
+// cached says that a site's blocks are kept by the interpreter's method cache.
+func cached(in Input, s *hostheap.Site) bool {
 	frames, ok := in.Tables.Stack(s.Stack)
-	if !ok || len(frames.Python) == 0 || s.Unfreed.Count == 0 {
+	if !ok || len(frames.Python) == 0 {
 		return false
 	}
-	size := s.Unfreed.Bytes / s.Unfreed.Count
 	for _, f := range frames.Native[:min(freeListFrames, len(frames.Native))] {
-		if sizes, ok := freeLists[in.Texts.Place(f).Function]; ok {
-			return sizes[0] <= size && size <= sizes[1]
+		if in.Texts.Place(f).Function == attributeNames {
+			return true
 		}
 	}
 	return false
 }
 
-// explain gives the sites, most suspicious first, when suspects are taken back that another one explains: whoever holds objects of a free
-// list has memory of its own that grows, as a table. Their index is halved, lest they stand before what names the right line. Where nothing
-// else is suspected they are what there is to go by.
-func explain(in Input) (sites []hostheap.Site, passed map[uint32]bool) {
-	sites, passed = slices.Clone(in.Snapshot.Sites), map[uint32]bool{}
-	others := false
-	for i := range sites {
-		switch {
-		case sites[i].Verdict.Class != lsi.SuspectedLeak:
-		case freeListed(in, &sites[i]):
-			passed[sites[i].Stack] = true
-		default:
-			others = true
+// freeListed says that a site's blocks are of a kind that CPython passes on by itself, and whether they are more than it keeps. Such a block
+// stays with the line that first had it, whoever has it now, so that lines are named which have lost nothing.
+func freeListed(in Input, s *hostheap.Site) (is, more bool) {
+	frames, ok := in.Tables.Stack(s.Stack)
+	if !ok || len(frames.Python) == 0 || s.Unfreed.Count == 0 {
+		return false, false
+	}
+	size := s.Unfreed.Bytes / s.Unfreed.Count
+	for _, f := range frames.Native[:min(freeListFrames, len(frames.Native))] {
+		if of, ok := freeLists[in.Texts.Place(f).Function]; ok {
+			return of.least <= size && size <= of.most, s.Unfreed.Count > of.room
 		}
 	}
-	if !others {
-		return sites, nil
+	return false, false
+}
+
+// explain gives the sites, most suspicious first, when suspects are taken back that the interpreter explains. Their index is halved, lest they
+// stand before what names the right line. Strings of the method cache are nobody's leak. Objects of a free list are taken back beside another
+// suspect, and also where the free list may have them all, or where nothing has grown that could hold them: whoever holds them has memory
+// of its own for it, a pointer each. Else they are what there is to go by.
+func explain(in Input) (sites []hostheap.Site, passed map[uint32]bool) {
+	sites, passed = slices.Clone(in.Snapshot.Sites), map[uint32]bool{}
+	others, growing := false, uint64(0) // growing: bytes of what may hold them
+	held := map[uint32]uint64{}         // by site that is passed on, the blocks, where the free list has no room for all
+	for i := range sites {
+		s := &sites[i]
+		suspect := s.Verdict.Class == lsi.SuspectedLeak
+		if !suspect && (s.Verdict.Growth < holderGrowth || s.Verdict.Neutral || s.Verdict.Saturating) {
+			continue
+		}
+		listed, more := freeListed(in, s)
+		switch {
+		case suspect && cached(in, s):
+			s.Verdict.Class, s.Verdict.LSI = lsi.GrowthWatch, s.Verdict.LSI/2
+		case suspect && listed:
+			passed[s.Stack] = true
+			if more {
+				held[s.Stack] = s.Unfreed.Count
+			}
+		case suspect:
+			others = true
+		case !listed:
+			growing += s.Unfreed.Bytes
+		}
+	}
+	for stack, n := range held {
+		if !others && growing >= pointerBytes*n/2 { // the free list may have some of them
+			delete(passed, stack)
+		}
 	}
 	for i := range sites {
 		if v := &sites[i].Verdict; passed[sites[i].Stack] {

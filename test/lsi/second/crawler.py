@@ -29,7 +29,7 @@ class Crawler:
         self.running = set()
         self.wakes = collections.defaultdict(list)
         self.names = collections.OrderedDict()
-        self.names_limit = self.hosts if run.lookalike else dice.randint(30, 60)
+        self.names_limit = self.hosts // 3 if run.lookalike else dice.randint(30, 60)
         self.open_streams = []
         self.archive = []
         self.seen = collections.deque(maxlen=dice.randint(300, 800))
@@ -53,7 +53,7 @@ class Crawler:
 
     def chunks(self, size):
         """The body, as it comes; holds what has come so far, since a block may begin in any of the chunks."""
-        held = bytearray()
+        held = bytearray()  # here held_buffer
         while len(held) < size:
             held += bytes(self.run.random.randrange(400, 1600))  # site held
             yield len(held)
@@ -76,7 +76,7 @@ class Crawler:
         await self.pause(self.run.lifetime(3))
         if self.run.chance(self.again):
             raise ConnectionError("no answer of " + name["host"])
-        return await self.read(int(min(30000, 3000 * self.run.random.paretovariate(1.2))))
+        return await self.read(int(min(30000, 3000 * self.run.random.paretovariate(1.2))))  # here length
 
     async def fetch(self, host, number):
         address = f"https://host-{host}.example/document/{number}"  # site address

@@ -55,7 +55,8 @@ class Gateway
   public:
     explicit Gateway(Run &run)
         : run_(run), requests_(run.real(2, 6)), logins_(run.real(0.5, 2)), upgrades_(run.real(0.2, 0.4)),
-          stay_(run.real(10, 30)), answer_(run.real(2, 6)), rearm_(run.real(0.1, 0.4))
+          stay_(run.real(10, 30)), answer_(run.real(2, 6)), rearm_(run.real(0.1, 0.4)),
+          most_(long(4 * requests_ * (answer_ + 1)))
     {
         for (int i = 0; i < 200; i++) {
             char text[64];
@@ -160,6 +161,9 @@ class Gateway
     void forward()
     {
         Connection *connection = idle();
+        if (!connection) {
+            return; // the client tries again
+        }
         Header *list = headers(nullptr, run_.between(2, 6));
         std::size_t size = std::min(std::size_t(run_.pareto(300, 1.1)), std::size_t(5000));
         auto *body = static_cast<unsigned char *>(std::malloc(size));
@@ -185,7 +189,7 @@ class Gateway
                 return c;
             }
         }
-        return connect();
+        return connections_ < most_ ? connect() : nullptr;
     }
 
     __attribute__((noinline)) Connection *connect()
@@ -197,6 +201,7 @@ class Gateway
         c->in_size = 8192;
         c->in = static_cast<unsigned char *>(std::malloc(c->in_size));
         std::memset(c->in, 0, c->in_size);
+        connections_++;
         c->next = pool_;
         return pool_ = c;
     }
@@ -246,6 +251,7 @@ class Gateway
 
     Run &run_;
     double requests_, logins_, upgrades_, stay_, answer_, rearm_;
+    long most_, connections_ = 0; // most: as there are when it is slowest; without a limit the pool has no end
     char *routes_[200];
     Session *sessions_[slots] = {};
     Timer *wheel_[64] = {};

@@ -23,7 +23,7 @@ class Series:
 
     def observe(self, value, now):
         self.buckets[bisect.bisect(BOUNDS, value)] += 1
-        self.total += value
+        self.total += value  # here sum
         self.count += 1
         self.updated = now
 
@@ -71,7 +71,7 @@ class Registry:
                 text = ",".join(f'{key}="{value}"' for key, value in series.labels)
                 lines.append(f"{name}_sum{{{text}}} {series.total:g}")
                 lines.append(f"{name}_count{{{text}}} {series.count}")
-        return "\n".join(lines)
+        return "\n".join(lines)  # here scraped
 
 
 class Service:
@@ -97,7 +97,7 @@ class Service:
     def request(self, now):
         dice = self.run.random
         method = dice.choice(("GET", "PUT", "POST"))
-        took = dice.expovariate(8)
+        took = dice.expovariate(8)  # here took
         number = dice.getrandbits(48)
         if self.run.chance(self.lost):
             path = f"/old/site/page/{number}/index.html"  # site path
@@ -109,7 +109,7 @@ class Service:
         self.registry.series("request_seconds", labels).observe(took, now)
         self.registry.series("request_bytes", labels[:2]).observe(took / 3, now)
         if self.run.chance(self.slow):
-            self.summary.observe(now + took, took, number)
+            self.summary.observe(now + took, took, number)  # here moment
         self.recent.append({"route": route, "took": took, "trace": number})
         self.total += 1
 

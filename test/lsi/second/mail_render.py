@@ -70,7 +70,7 @@ class Source:
 
     def rows(self, count):
         dice = self.run.random
-        rows = []
+        rows = []  # here rows
         for i in range(count):
             order = f"order-{dice.getrandbits(26):08d}"  # site row
             rows.append({"order": order, "amount": dice.uniform(1, 900), "line": i})  # site row
@@ -106,7 +106,7 @@ class Mailer:
             template = self.engine.greeting(kind, language, name)
         else:
             template = self.engine.template(kind, language)
-        return "\n".join(template.render({"name": name, **row}) for row in rows)
+        return "\n".join(template.render({"name": name, **row}) for row in rows)  # here frame_text
 
     def message(self, now):
         rows = self.source.rows(self.run.random.randint(4, 12))
@@ -116,7 +116,7 @@ class Mailer:
             self.failures.append(self.failure(error, now))  # site failure
             return
         text = self.render(rows)
-        self.outbox[now + self.run.lifetime(self.delay)].append({"text": text, "at": now, "try": 1})
+        self.outbox[now + self.run.lifetime(self.delay)].append({"text": text, "at": now, "try": 1})  # here frame_mail
         if self.run.lookalike:
             self.statement.extend((row["order"].upper(), row["amount"] * 2) for row in rows)
 
@@ -125,9 +125,9 @@ class Mailer:
 
     def tick(self, now):
         for _ in range(self.run.poisson(self.rate)):
-            self.message(now)
+            self.message(now)  # here frame
         for letter in self.outbox.pop(now, ()):
-            head = f"Received: at {now} after {now - letter['at']}\n"
+            head = f"Received: at {now} after {now - letter['at']}\n"  # here frame_head
             self.sent.append(head + letter["text"])
             self.total += len(letter["text"])
         if now % self.period == 0:

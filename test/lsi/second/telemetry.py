@@ -82,7 +82,7 @@ class Collector:
             self.shift = array.array("d")
 
     def raise_alarm(self, record, now):
-        self.number += 1
+        self.number += 1  # here number
         self.journal[self.number] = Alarm(self.number, record, now)  # site alarm
         if self.run.chance(self.clears) and self.run.leak("a"):
             return  # who would close it has nothing to do
