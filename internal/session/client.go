@@ -235,7 +235,7 @@ func (c *client) apply(safe int64) {
 	})
 	c.kernels.until(safe, c.launch)
 	hurry := c.reader.Backlog() > c.ring.Size()/8 || c.reader.Waiters() > 0
-	c.dump.flush(hurry)
+	c.dump.flush(hurry || time.Since(c.dump.advanced) < renderPause)
 	if !hurry {
 		c.pyTrace.flush(false)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"memscope/internal/config"
 	"memscope/internal/dump/csvfile"
@@ -15,6 +16,10 @@ import (
 	"memscope/internal/event"
 	"memscope/internal/output"
 )
+
+// renderPause is how much later than an event its row may be rendered: opening and writing files for each few rows costs more than the
+// rows do.
+const renderPause = 100 * time.Millisecond
 
 // dump is the files of one client. Nothing exists before open. A write error ends the writing, not the collection.
 type dump struct {
@@ -31,12 +36,13 @@ type dump struct {
 	stacks   *stacks.Table
 	renderer atomic.Pointer[render.Renderer]
 
-	told    bool      // that rows are missing
-	events  uint64    // to be stored
-	missing uint64    // of these, those that are not
-	end     spool.Pos // as last given to the renderer
-	hold    hold
-	feeds   []*feed.Feed
+	told     bool      // that rows are missing
+	events   uint64    // to be stored
+	missing  uint64    // of these, those that are not
+	end      spool.Pos // as last given to the renderer
+	advanced time.Time // when
+	hold     hold
+	feeds    []*feed.Feed
 }
 
 // open makes the project directory and what is in it.
@@ -125,9 +131,9 @@ func (d *dump) append(ev *event.Event) {
 	}
 }
 
-// flush makes what was appended safe from the end of this process, and lets its rows go out. In a hurry they have to wait: rows
-// take most of the time that an event costs, and what waits on disk holds nobody up.
-func (d *dump) flush(hurry bool) {
+// flush makes what was appended safe from the end of this process, and lets its rows go out, or later: rows take most of the time
+// that an event costs, and what waits on disk holds nobody up.
+func (d *dump) flush(later bool) {
 	if d.spool == nil {
 		return
 	}
@@ -138,8 +144,8 @@ func (d *dump) flush(hurry bool) {
 	if err != nil {
 		d.fail(err)
 	}
-	if end = d.hold.horizon(end); !hurry && end != d.end {
-		d.end = end
+	if end = d.hold.horizon(end); !later && end != d.end {
+		d.end, d.advanced = end, time.Now()
 		d.renderer.Load().Advance(end)
 		for _, f := range d.feeds {
 			f.Advance(end)
