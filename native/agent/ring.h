@@ -6,6 +6,18 @@
 
 #include "state.h"
 
+/*
+ * TSan does not see what the collector, another process, does between two laps: it takes what was published, and gives its place back by
+ * `head`. These tell.
+ */
+#ifdef __SANITIZE_THREAD__
+void __tsan_acquire(void *address);
+void __tsan_release(void *address);
+#else
+#define __tsan_acquire(address) ((void)(address))
+#define __tsan_release(address) ((void)(address))
+#endif
+
 /* Waits until `bytes` fit. False: they never will, the connection is lost. */
 bool wait_for_room(size_t bytes);
 
@@ -19,6 +31,7 @@ static inline bool has_room(uint64_t tail, size_t bytes)
     if (__builtin_expect((int64_t)(tail + bytes - self.head) <= (int64_t)agent.size, 1))
         return true;
     self.head = __atomic_load_n(&agent.ring->head, __ATOMIC_ACQUIRE);
+    __tsan_acquire(agent.ring);
     return (int64_t)(tail + bytes - self.head) <= (int64_t)agent.size;
 }
 
@@ -66,7 +79,9 @@ static inline void *reserve(enum ms_type type, enum ms_pool pool, uint16_t devic
 static inline void publish(struct ms_head *record)
 {
     const uint64_t ready = (uint64_t)(MS_STATE_BUSY ^ MS_STATE_READY) << MS_MARK_STATE_SHIFT;
-    __atomic_store_n(&record->mark, record->mark ^ ready, __ATOMIC_RELEASE);
+    const uint64_t mark = __atomic_load_n(&record->mark, __ATOMIC_RELAXED) ^ ready;
+    __tsan_release(agent.ring);
+    __atomic_store_n(&record->mark, mark, __ATOMIC_RELEASE);
 }
 
 #endif
