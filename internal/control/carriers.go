@@ -16,16 +16,20 @@ import (
 // Servers write their title over their environment (setproctitle). Then nobody can tell which session they are of: those with higher ids than
 // titled count if they have our library.
 func Carriers(session string, after, titled int) []int {
-	if newest() < after {
-		after = 0
-	}
-	// What ended between being listed and being looked at may have started another in its place: daemons do. Zombies count as such too,
-	// and may stay for ever: hence no more than three lists.
-	for range 3 {
+	// What ended between being listed and being looked at may have started another in its place, with a higher id: daemons do, and chains of
+	// scripts. So there are more lists, each of what is younger, until nobody of it has ended or nobody has been started. Where others
+	// start one process after the other that may be never.
+	const most = 50
+	for range most {
+		last := newest()
+		if last < after {
+			after = 0
+		}
 		pids, ended := carriers(session, after, titled)
-		if len(pids) > 0 || !ended {
+		if len(pids) > 0 || !ended || newest() == last {
 			return pids
 		}
+		after = last
 	}
 	return nil
 }

@@ -51,6 +51,19 @@ func TestCarriersOfADaemon(t *testing.T) {
 	}
 }
 
+// Somebody is seen as long as each process of a chain starts the next one and ends at once.
+func TestCarriersOfAChain(t *testing.T) {
+	for range 20 {
+		cmd := start(t, "chain", `hop() { [ $1 = 0 ] && exec sleep 1; hop $(($1 - 1)) & exit; }; hop 100`)
+		if err := cmd.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		if len(Carriers("chain", cmd.Process.Pid, cmd.Process.Pid)) == 0 {
+			t.Fatal("nobody is seen")
+		}
+	}
+}
+
 // What carries another name, or none, is nobody's.
 func TestCarriersOfOthers(t *testing.T) {
 	cmd := start(t, "theirs", "exec sleep 60")
