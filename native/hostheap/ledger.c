@@ -371,7 +371,9 @@ enum insertion ledger_insert(uint32_t window, uintptr_t address, const struct bl
 bool ledger_remove(uint32_t window, uintptr_t address, struct block *block)
 {
     struct ms_heap_region *r = find_region(address, false);
-    if (!r || (address & 7) || __atomic_load_n(&r->window, __ATOMIC_RELAXED) != window || !lock(r))
+    /* Without the lock: whoever frees a block comes after what its insertion has written. With sampling most regions have none. */
+    if (!r || (address & 7) || __atomic_load_n(&r->window, __ATOMIC_RELAXED) != window ||
+        __atomic_load_n(&r->used, __ATOMIC_RELAXED) == 0 || !lock(r))
         return false;
     bool found = false;
     if (LIKELY(r->window == window && r->used)) {
