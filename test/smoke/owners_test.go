@@ -158,9 +158,15 @@ func TestOwnersCollectorKilled(t *testing.T) {
 func startAtRandom(t *testing.T) *job {
 	t.Helper()
 	j := under(t, append(withOwners, target("owners"), "random", fmt.Sprint(rand.IntN(1<<30)), "0")...).start()
-	waitFor(t, "rows", func() bool {
+	waitFor(t, "events of both cards", func() bool { // among thousands there are
 		paths, _ := filepath.Glob(filepath.Join(j.out, "*", "spool", "*.seg"))
-		return len(paths) > 0
+		size := int64(0)
+		for _, path := range paths {
+			if info, err := os.Stat(path); err == nil {
+				size += info.Size()
+			}
+		}
+		return size > 100_000
 	})
 	time.Sleep(time.Duration(rand.IntN(300)) * time.Millisecond)
 	return j
