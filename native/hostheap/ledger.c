@@ -214,9 +214,10 @@ static inline void take_out(uint64_t *table, uint32_t entries, uint32_t hole, st
         bring_back(table, entries, hole);
 }
 
-static inline uint8_t class_of(const struct ms_heap_region *r)
+/* Of a region's word on its table. */
+static inline uint8_t class_of(uint32_t table)
 {
-    return r->table & ((1 << MS_HEAP_CLASS_BITS) - 1);
+    return table & ((1 << MS_HEAP_CLASS_BITS) - 1);
 }
 
 static inline uint64_t *table_of(const struct ms_heap_region *r)
@@ -226,7 +227,7 @@ static inline uint64_t *table_of(const struct ms_heap_region *r)
 
 static inline uint32_t entries_of(const struct ms_heap_region *r)
 {
-    return LIKELY(r->table) ? capacity(class_of(r)) : 0;
+    return LIKELY(r->table) ? capacity(class_of(r->table)) : 0;
 }
 
 /* Reads what the last change wrote, no more: a load of more than that would wait for the store. */
@@ -261,7 +262,7 @@ static uint8_t first_class(uint32_t window, uintptr_t address)
 
 static bool grow(struct ms_heap_region *r, uint32_t window, uintptr_t address)
 {
-    uint8_t class = r->table ? class_of(r) + 1 : first_class(window, address);
+    uint8_t class = r->table ? class_of(r->table) + 1 : first_class(window, address);
     bool used;
     uint32_t unit = class < MS_HEAP_CLASSES ? take_table(class, &used) : 0, old = r->table;
     if (!unit)
@@ -275,7 +276,7 @@ static bool grow(struct ms_heap_region *r, uint32_t window, uintptr_t address)
             put(fresh, entries, table[i]);
     __atomic_store_n(&r->table, unit << MS_HEAP_CLASS_BITS | class, __ATOMIC_RELEASE);
     if (old)
-        give_table(old & ((1 << MS_HEAP_CLASS_BITS) - 1), old >> MS_HEAP_CLASS_BITS);
+        give_table(class_of(old), old >> MS_HEAP_CLASS_BITS);
     return true;
 }
 
@@ -308,7 +309,7 @@ void ledger_prefetch(uintptr_t address)
     uint32_t table = r ? __atomic_load_n(&r->table, __ATOMIC_RELAXED) : 0;
     if (!table)
         return;
-    uint32_t entries = capacity(table & ((1 << MS_HEAP_CLASS_BITS) - 1));
+    uint32_t entries = capacity(class_of(table));
     const uint64_t *entry = at_unit(table >> MS_HEAP_CLASS_BITS);
     __builtin_prefetch(entry + bucket_of(address >> 3 & 0x1fff, entries), 1);
 }

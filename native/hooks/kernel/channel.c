@@ -77,8 +77,8 @@ static struct {
     uint32_t stop;       /* futex */
     uint32_t done;       /* futex */
     uint32_t over;       /* the generation of a process that is ending */
-    int64_t
-        in_driver; /* CLOCK_MONOTONIC ns: since when the reader is in the driver, which may never answer; 0: it is not */
+    /* CLOCK_MONOTONIC ns: since when the reader is in the driver, which may never answer; 0: it is not */
+    int64_t in_driver;
 } reader;
 
 static int64_t now_ns(void)
