@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"memscope/internal/hostheap"
@@ -48,14 +49,25 @@ const freeListFrames = 3
 // a place of its own, of which there are 4096.
 const attributeNames = "PyObject_GetAttrString"
 
+// makers gives the native functions in which a block of Python is made, innermost first; none for a site of anything else.
+func makers(in Input, s *hostheap.Site) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		frames, ok := in.Tables.Stack(s.Stack)
+		if !ok || len(frames.Python) == 0 {
+			return
+		}
+		for _, f := range frames.Native[:min(freeListFrames, len(frames.Native))] {
+			if !yield(in.Texts.Place(f).Function) {
+				return
+			}
+		}
+	}
+}
+
 // cached says that a site's blocks are kept by the interpreter's method cache.
 func cached(in Input, s *hostheap.Site) bool {
-	frames, ok := in.Tables.Stack(s.Stack)
-	if !ok || len(frames.Python) == 0 {
-		return false
-	}
-	for _, f := range frames.Native[:min(freeListFrames, len(frames.Native))] {
-		if in.Texts.Place(f).Function == attributeNames {
+	for function := range makers(in, s) {
+		if function == attributeNames {
 			return true
 		}
 	}
@@ -65,13 +77,12 @@ func cached(in Input, s *hostheap.Site) bool {
 // freeListed says that a site's blocks are of a kind that CPython passes on by itself, and whether they are more than it keeps. Such a block
 // stays with the line that first had it, whoever has it now, so that lines are named which have lost nothing.
 func freeListed(in Input, s *hostheap.Site) (is, more bool) {
-	frames, ok := in.Tables.Stack(s.Stack)
-	if !ok || len(frames.Python) == 0 || s.Unfreed.Count == 0 {
+	if s.Unfreed.Count == 0 {
 		return false, false
 	}
 	size := s.Unfreed.Bytes / s.Unfreed.Count
-	for _, f := range frames.Native[:min(freeListFrames, len(frames.Native))] {
-		if of, ok := freeLists[in.Texts.Place(f).Function]; ok {
+	for function := range makers(in, s) {
+		if of, ok := freeLists[function]; ok {
 			return of.least <= size && size <= of.most, s.Unfreed.Count > of.room
 		}
 	}
