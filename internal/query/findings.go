@@ -101,7 +101,6 @@ func (f *findings) outOfMemory() {
 func (f *findings) oomCause(c *oomCase) (cause string, weight int, text, advice string) {
 	others := c.DeviceUsed - c.ProcessUsed
 	held := max(c.ProcessUsed, c.hal, 0)
-	fragmented, _ := f.fragmentedPool()
 	switch free := c.freeBytes(); {
 	case c.DeviceUsed > 0 && c.ProcessUsed >= 0 && float64(others) > mostOfCard*float64(c.DeviceUsed):
 		return "other process", 100, f.say("oom others", short(others), short(c.DeviceUsed), short(held)), f.say("advice others")
@@ -113,7 +112,7 @@ func (f *findings) oomCause(c *oomCase) (cause string, weight int, text, advice 
 			return "huge request", 95, f.say("oom huge unknown", short(c.Request), short(held)), f.say("advice huge")
 		}
 		return "huge request", 95, f.say("oom huge", short(c.Request), short(free)), f.say("advice huge")
-	case fragmented != nil && f.unused(c) >= c.Request:
+	case f.unused(c) >= c.Request && f.fragmentedPool() != nil:
 		return "oom by fragmentation", 90, f.say("oom fragmented", short(c.Request), short(f.unused(c))), f.say("advice fragmentation")
 	}
 	return "exhausted", 85, f.say("oom exhausted", short(c.Request), short(held)), f.say("advice exhausted", c.At, f.d.env.named())
@@ -225,8 +224,14 @@ const (
 // smallSegment is what PyTorch's pool takes for its small blocks, which lie in no other segments: that there was room elsewhere says nothing.
 const smallSegment = 2 << 20
 
-// fragmentedPool finds a pool that wastes memory even at its peak and grew although it had room, and when it did, the lowest use first.
-func (f *findings) fragmentedPool() (*fragmentationView, []growth) {
+// fragmentedPool is one that wastes memory even at its peak and grew although it had room, and when it did, the lowest use first.
+type fragmentedPool struct {
+	*fragmentationView
+	needless []growth
+}
+
+// fragmentedPool is nil where there is none.
+func (f *findings) fragmentedPool() *fragmentedPool {
 	for i, v := range f.frag.Views {
 		if v.Peak <= severe || v.Mean <= severe {
 			continue
@@ -239,19 +244,19 @@ func (f *findings) fragmentedPool() (*fragmentationView, []growth) {
 		}
 		if needless != nil {
 			slices.SortStableFunc(needless, func(a, b growth) int { return cmp.Compare(a.Use, b.Use) })
-			return v, needless
+			return &fragmentedPool{v, needless}
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 func (f *findings) fragmented() {
-	v, needless := f.fragmentedPool()
+	v := f.fragmentedPool()
 	if v == nil {
 		return
 	}
 	evidence := []string{f.say("unused", percentage(v.Mean), percentage(v.Peak), percentage(v.Worst))}
-	for _, g := range needless[:min(len(needless), 5)] {
+	for _, g := range v.needless[:min(len(v.needless), 5)] {
 		evidence = append(evidence, f.say("grew", g.At, short(g.Step), short(g.Before-g.Used), short(g.Before)))
 	}
 	f.add(70, "fragmentation", "medium", f.say("fragmented", v.Process, v.Device, v.Pool, percentage(v.Mean)), evidence, f.say("advice fragmentation"))
