@@ -353,6 +353,30 @@ var generators = []generator{
 			s.alloc(max(int(want)-len(s.blocks), 0), 4096)
 		}
 	}},
+	{"table that fills steadily, full very late", false, func(r *rand.Rand, beats int) func(s *site) {
+		full := int(float64(beats) * (0.82 + 0.12*r.Float64()))
+		return func(s *site) {
+			if s.now < full {
+				s.alloc(s.poisson(1.5), 100)
+			}
+		}
+	}},
+	{"connections that come anew one by one", false, func(r *rand.Rand, beats int) func(s *site) {
+		ends := 2 + 3*r.Float64() // each of a number of them, as often
+		return func(s *site) {    // those of the start are of another site, and so this one fills up
+			n := len(s.blocks)
+			s.freeIf(func(simBlock) bool { return s.Float64() < ends/float64(beats) })
+			anew := n - len(s.blocks) + s.poisson(30*ends/float64(beats)*math.Exp(-ends*float64(s.now)/float64(beats)))
+			s.alloc(anew, 5000)
+		}
+	}},
+	{"some stay, others live long", true, func(_ *rand.Rand, beats int) func(s *site) {
+		return func(s *site) {
+			s.freeIf(func(b simBlock) bool { return !b.isKept() && s.Float64() < 5/float64(beats) })
+			s.alloc(s.poisson(0.7), 800)
+			s.leak(s.poisson(0.4), 800)
+		}
+	}},
 }
 
 // vector holds ever more, one a beat, and grows by a factor when it is full.

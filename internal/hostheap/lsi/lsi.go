@@ -38,6 +38,7 @@ type Verdict struct {
 	Class                                       Class
 	Saturating, BoundedAge, ShortWindow, Rising bool
 	FewSteps                                    bool // what growth there is came in fewer than leastSteps
+	Replaced                                    bool // what lives is what has come last, of blocks that are freed in the end; looked at where the index is high
 }
 
 // Class is what a stack is taken for.
@@ -70,6 +71,7 @@ const (
 	shortBeats     = 60
 	saturatingConc = 0.5
 	stoppedChance  = 0.05
+	briefPauses    = 2 // so many times as long as any before a pause has to be that is of less than an eighth of the time
 	boundedLife    = 0.1
 	neutral        = 0.5
 	leastFloor     = 4096 // bytes that are taken for noise where none is seen; or
@@ -94,6 +96,7 @@ func Judge(s *Stack) Verdict {
 	gate := 0.35 + 0.65*min(1, 1.6*min(v.Growth, max(v.Pattern, v.Growth/2)))
 	v.LSI = 100 * gate * (0.30*v.Growth + 0.20*v.Release + 0.20*v.Lifetime + 0.20*v.Pattern + 0.10*v.Scale)
 	v.Saturating = conc < saturatingConc || thinning(s) || !v.Neutral && stopped(s)
+	v.Replaced = v.LSI >= suspectLSI && replaced(s)
 	v.BoundedAge = v.Lifetime < boundedLife && v.Growth >= suspectGrowth
 	v.Class = classify(s, &v)
 	return v
@@ -103,7 +106,7 @@ func classify(s *Stack, v *Verdict) Class {
 	turnover := s.AllocCount > 0 && s.LiveCount/s.AllocCount <= turnoverRatio
 	flat := v.Growth < flatGrowth && !v.Neutral
 	switch {
-	case v.LSI >= suspectLSI && v.Growth >= suspectGrowth && v.Release >= suspectRelease && !v.Neutral && !v.Saturating && !v.FewSteps:
+	case v.LSI >= suspectLSI && v.Growth >= suspectGrowth && v.Release >= suspectRelease && !v.Neutral && !v.Saturating && !v.FewSteps && !v.Replaced:
 		return SuspectedLeak
 	case flat && turnover:
 		return ResidentTurnover
@@ -224,19 +227,50 @@ func thinning(s *Stack) bool {
 	return ratio > 0
 }
 
-// stopped says that growth which came in many steps has not gone on for an eighth of the time or more, for longer than ever before, and
-// that this is no chance. Steps that come in clusters, as those of a program that works in phases, count as one each. The first eighth of the
-// time is left out: a start may pause as it likes.
+// stopped says that growth which came in many steps has not gone on at the end, and that this is no chance: for longer than ever before, and
+// for an eighth of the time or twice as long as ever before. Steps that come in clusters, as those of a program that works in phases, count
+// as one each. The first eighth of the time is left out: a start may pause as it likes.
 func stopped(s *Stack) bool {
 	n := len(s.Live)
 	growth := lasting(s.Live[n/8:])
 	last, longest := pauses(growth)
 	before := growth[:len(growth)-last]
-	if 8*last < n || last <= longest || len(before) == 0 {
+	if last <= longest || (8*last < n && last < briefPauses*longest) || len(before) == 0 {
 		return false
 	}
 	events := steps(before) / clustering(before, 6)
 	return math.Pow(float64(len(before))/float64(len(growth)), events) < stoppedChance
+}
+
+// replaced says that the survivors are what has come last, of blocks that are all freed in the end: their ages are likelier when they live for
+// as long as the others did than when they stay for ever, and there are no more old ones than that leaves, by one standard error. So it is in a
+// cache that turns over, or where connections come anew one by one, however much of it there is at the end. How long blocks live is taken as
+// exponential, by the time that all have lived, freed ones and survivors, for each one that was freed.
+func replaced(s *Stack) bool {
+	deaths := s.AllocCount - s.LiveCount
+	if s.Survivors == nil || deaths < 1 || s.Span <= 0 {
+		return false
+	}
+	width := s.Span / float64(len(s.Survivors))
+	count, ages := 0.0, 0.0
+	for i, n := range s.Survivors {
+		count += n
+		ages += n * (s.Span - (float64(i)+0.5)*width)
+	}
+	life := (deaths*s.MeanLifetime + ages) / deaths
+	all, left, old, oldLeft := 0.0, 0.0, 0.0, 0.0 // allocations, and what replacement leaves of them; survivors of the older half, and the same
+	for i, n := range s.Survivors {
+		born := float64(i) * width
+		made := s.allocs(born, born+width)
+		stay := made * math.Exp(-(s.Span-born-width/2)/life)
+		all += made
+		left += stay
+		if i < len(s.Survivors)/2 {
+			old += n
+			oldLeft += stay
+		}
+	}
+	return count*math.Log(all/left) > ages/life && old <= oldLeft+math.Sqrt(oldLeft)
 }
 
 // release is R: how little of what could have been freed was, and whether what survives goes on surviving.

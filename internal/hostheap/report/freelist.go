@@ -42,6 +42,10 @@ const (
 	pointerBytes = 8
 )
 
+// roomShare is how many times as many blocks as a free list has room for a site must have, lest what fills that list at last look like growth
+// that goes on: less than an eighth of the time, as for lsi's growth that has stopped.
+const roomShare = 8
+
 // freeListFrames are the innermost frames in which such a function is looked for: behind it are only those that ask for memory.
 const freeListFrames = 3
 
@@ -74,7 +78,7 @@ func cached(in Input, s *hostheap.Site) bool {
 	return false
 }
 
-// freeListed says that a site's blocks are of a kind that CPython passes on by itself, and whether they are more than it keeps. Such a block
+// freeListed says that a site's blocks are of a kind that CPython passes on by itself, and whether they are many more than it keeps. Such a block
 // stays with the line that first had it, whoever has it now, so that lines are named which have lost nothing.
 func freeListed(in Input, s *hostheap.Site) (is, more bool) {
 	if s.Unfreed.Count == 0 {
@@ -83,7 +87,7 @@ func freeListed(in Input, s *hostheap.Site) (is, more bool) {
 	size := s.Unfreed.Bytes / s.Unfreed.Count
 	for function := range makers(in, s) {
 		if of, ok := freeLists[function]; ok {
-			return of.least <= size && size <= of.most, s.Unfreed.Count > of.room
+			return of.least <= size && size <= of.most, s.Unfreed.Count > roomShare*of.room
 		}
 	}
 	return false, false
@@ -91,12 +95,12 @@ func freeListed(in Input, s *hostheap.Site) (is, more bool) {
 
 // explain gives the sites, most suspicious first, when suspects are taken back that the interpreter explains. Their index is halved, lest they
 // stand before what names the right line. Strings of the method cache are nobody's leak. Objects of a free list are taken back beside another
-// suspect, and also where the free list may have them all, or where nothing has grown that could hold them: whoever holds them has memory
+// suspect, and also where the free list may have a good part of them, or where nothing has grown that could hold them: whoever holds them has memory
 // of its own for it, a pointer each. Else they are what there is to go by.
 func explain(in Input) (sites []hostheap.Site, passed map[uint32]bool) {
 	sites, passed = slices.Clone(in.Snapshot.Sites), map[uint32]bool{}
 	others, growing := false, uint64(0) // growing: bytes of what may hold them
-	held := map[uint32]uint64{}         // by site that is passed on, the blocks, where the free list has no room for all
+	held := map[uint32]uint64{}         // by site that is passed on, the blocks, where the free list has room for few of them
 	for i := range sites {
 		s := &sites[i]
 		suspect := s.Verdict.Class == lsi.SuspectedLeak

@@ -33,26 +33,29 @@ func TestFreeLists(t *testing.T) {
 	s.open(hostheap.Options{})
 	in := s.input(s.close)
 	in.Texts = report.NewTexts(s.tables, "/bin/program", names, time.Now().Add(time.Minute))
+	const many = 700 // more than eight times what the free list of lists keeps
 	for _, c := range []struct {
 		name      string
+		count     uint64
 		sites     map[uint32]uint64 // the size of a block of each
 		table     uint64            // bytes of the holder, where it grows by large steps and so is no suspect
 		suspected []uint32
 		passed    []uint32
 	}{
-		{"tuples and what holds them", map[uint32]uint64{tuples: 56, holder: 4000}, 0, []uint32{holder}, []uint32{tuples}},
-		{"tuples and a table", map[uint32]uint64{tuples: 56}, 800, nil, []uint32{tuples}}, // the free list has room for 2000
-		{"lists and a table", map[uint32]uint64{items: 56}, 800, []uint32{items}, nil},
-		{"lists and too small a table", map[uint32]uint64{items: 56}, 200, nil, []uint32{items}},
-		{"lists alone", map[uint32]uint64{items: 56}, 0, nil, []uint32{items}},
-		{"items of lists", map[uint32]uint64{items: 80, holder: 4000}, 0, []uint32{items, holder}, nil},
-		{"lists", map[uint32]uint64{items: 56, holder: 4000}, 0, []uint32{holder}, []uint32{items}},
-		{"no Python", map[uint32]uint64{other: 56, holder: 4000}, 0, []uint32{holder, other}, nil},
-		{"names of attributes", map[uint32]uint64{attribute: 55}, 0, nil, nil},
+		{"tuples and what holds them", many, map[uint32]uint64{tuples: 56, holder: 4000}, 0, []uint32{holder}, []uint32{tuples}},
+		{"tuples and a table", many, map[uint32]uint64{tuples: 56}, 8 * many, nil, []uint32{tuples}}, // the free list has room for 2000
+		{"lists and a table", many, map[uint32]uint64{items: 56}, 4 * many, []uint32{items}, nil},
+		{"some lists and a table", 100, map[uint32]uint64{items: 56}, 800, nil, []uint32{items}},
+		{"lists and too small a table", many, map[uint32]uint64{items: 56}, 2 * many, nil, []uint32{items}},
+		{"lists alone", many, map[uint32]uint64{items: 56}, 0, nil, []uint32{items}},
+		{"items of lists", many, map[uint32]uint64{items: 80, holder: 4000}, 0, []uint32{items, holder}, nil},
+		{"lists", many, map[uint32]uint64{items: 56, holder: 4000}, 0, []uint32{holder}, []uint32{items}},
+		{"no Python", many, map[uint32]uint64{other: 56, holder: 4000}, 0, []uint32{holder, other}, nil},
+		{"names of attributes", many, map[uint32]uint64{attribute: 55}, 0, nil, nil},
 	} {
 		in.Snapshot.Sites = nil
 		for id, size := range c.sites {
-			in.Snapshot.Sites = append(in.Snapshot.Sites, hostheap.Site{Stack: id, Unfreed: hostheap.Size{Count: 100, Bytes: 100 * size},
+			in.Snapshot.Sites = append(in.Snapshot.Sites, hostheap.Site{Stack: id, Unfreed: hostheap.Size{Count: c.count, Bytes: c.count * size},
 				Verdict: lsi.Verdict{LSI: 80, Class: lsi.SuspectedLeak}})
 		}
 		if c.table > 0 {

@@ -225,7 +225,7 @@ func makeSite(in Input, s *hostheap.Site) Site {
 	for _, n := range []struct {
 		holds bool
 		text  string
-	}{{v.Saturating, "saturating"}, {v.FewSteps, "few steps"}, {v.BoundedAge, "bounded age"}, {v.ShortWindow, "short window"}} {
+	}{{v.Saturating, "saturating"}, {v.FewSteps, "few steps"}, {v.Replaced, "replaced"}, {v.BoundedAge, "bounded age"}, {v.ShortWindow, "short window"}} {
 		if n.holds {
 			site.Notes = append(site.Notes, n.text)
 		}
