@@ -353,8 +353,8 @@ var generators = []generator{
 			s.alloc(max(int(want)-len(s.blocks), 0), 4096)
 		}
 	}},
-	{"table that fills steadily, full very late", false, func(r *rand.Rand, beats int) func(s *site) {
-		full := int(float64(beats) * (0.82 + 0.12*r.Float64()))
+	{"table that fills steadily, full late", false, func(r *rand.Rand, beats int) func(s *site) {
+		full := int(float64(beats) * (0.75 + 0.13*r.Float64()))
 		return func(s *site) {
 			if s.now < full {
 				s.alloc(s.poisson(1.5), 100)

@@ -71,7 +71,6 @@ const (
 	shortBeats     = 60
 	saturatingConc = 0.5
 	stoppedChance  = 0.05
-	briefPauses    = 2 // so many times as long as any before a pause has to be that is of less than an eighth of the time
 	boundedLife    = 0.1
 	neutral        = 0.5
 	leastFloor     = 4096 // bytes that are taken for noise where none is seen; or
@@ -227,15 +226,15 @@ func thinning(s *Stack) bool {
 	return ratio > 0
 }
 
-// stopped says that growth which came in many steps has not gone on at the end, and that this is no chance: for longer than ever before, and
-// for an eighth of the time or twice as long as ever before. Steps that come in clusters, as those of a program that works in phases, count
-// as one each. The first eighth of the time is left out: a start may pause as it likes.
+// stopped says that growth which came in many steps has not gone on for a tenth of the time or more, for longer than ever before, and
+// that this is no chance. Steps that come in clusters, as those of a program that works in phases, count as one each. The first eighth of the
+// time is left out: a start may pause as it likes.
 func stopped(s *Stack) bool {
 	n := len(s.Live)
 	growth := lasting(s.Live[n/8:])
 	last, longest := pauses(growth)
 	before := growth[:len(growth)-last]
-	if last <= longest || (8*last < n && last < briefPauses*longest) || len(before) == 0 {
+	if 10*last < n || last <= longest || len(before) == 0 {
 		return false
 	}
 	events := steps(before) / clustering(before, 6)

@@ -43,7 +43,7 @@ const (
 )
 
 // roomShare is how many times as many blocks as a free list has room for a site must have, lest what fills that list at last look like growth
-// that goes on: less than an eighth of the time, as for lsi's growth that has stopped.
+// that goes on: an eighth of the time then, about what lsi asks for where growth has stopped.
 const roomShare = 8
 
 // freeListFrames are the innermost frames in which such a function is looked for: behind it are only those that ask for memory.
