@@ -19,7 +19,7 @@ class Bus:
         self.topics[topic].append(callback)  # site topic
 
     def unsubscribe(self, topic, callback):
-        self.topics[topic].remove(callback)
+        self.topics[topic].remove(callback)  # here topic_less
 
     def fire(self, topic, value):
         return sum(callback(value) for callback in list(self.topics.get(topic, ())))
