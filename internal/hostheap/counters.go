@@ -78,14 +78,13 @@ func (t *Tables) eachCount(n int, add func(*Counts, *Count), into []Counts) {
 
 // Tally is what the threads count beside the stacks, since the process began or, after Sub, within a window.
 type Tally struct {
-	Truncated      uint64 // stacks whose walk ended early
-	Nested         uint64 // calls of a signal handler inside the hook, which were not looked at
-	Below          Size   // allocations below the threshold
-	Unsampled      Size   // allocations that sampling left out
-	UnsampledFrees Size
-	Unseen         Size // blocks whose address was handed out again without a free that the hook saw
-	Untracked      Size // allocations after accounting stopped, or at an odd address
-	Prewindow      [Buckets]Size
+	Truncated uint64 // stacks whose walk ended early
+	Nested    uint64 // calls of a signal handler inside the hook, which were not looked at
+	Below     Size   // allocations below the threshold
+	Unsampled Size   // allocations that sampling left out
+	Unseen    Size   // blocks whose address was handed out again without a free that the hook saw
+	Untracked Size   // allocations after accounting stopped, or at an odd address
+	Prewindow [Buckets]Size
 }
 
 // Tally sums the threads' numbers.
@@ -98,7 +97,6 @@ func (t *Tables) Tally() Tally {
 		sum.Nested += atomic.LoadUint64(&slot.Nested)
 		sum.Below.add(&slot.Below)
 		sum.Unsampled.add(&slot.Unsampled)
-		sum.UnsampledFrees.add(&slot.Free)
 		sum.Unseen.add(&slot.Unseen)
 		sum.Untracked.add(&slot.Untracked)
 		for b := range sum.Prewindow {
@@ -119,8 +117,8 @@ func (s Size) sub(base Size) Size { return Size{s.Count - base.Count, s.Bytes - 
 func (t Tally) Sub(base Tally) Tally {
 	d := Tally{
 		Truncated: t.Truncated - base.Truncated, Nested: t.Nested - base.Nested, Below: t.Below.sub(base.Below),
-		Unsampled: t.Unsampled.sub(base.Unsampled), UnsampledFrees: t.UnsampledFrees.sub(base.UnsampledFrees),
-		Unseen: t.Unseen.sub(base.Unseen), Untracked: t.Untracked.sub(base.Untracked),
+		Unsampled: t.Unsampled.sub(base.Unsampled),
+		Unseen:    t.Unseen.sub(base.Unseen), Untracked: t.Untracked.sub(base.Untracked),
 	}
 	for b := range d.Prewindow {
 		d.Prewindow[b] = t.Prewindow[b].sub(base.Prewindow[b])

@@ -147,12 +147,11 @@ type (
 		Nested    uint64
 		Below     Size
 		Unsampled Size
-		Free      Size
 		Unseen    Size
 		Untracked Size
 		Prewindow [7]Size
 		Trail     uint32
-		Reserved  [3]uint32
+		Reserved  [7]uint32
 		Counters  [8192]uint32
 	}
 	Count struct {

@@ -168,14 +168,15 @@ static unsigned bucket_of(size_t size)
     return i;
 }
 
-/* A free of a block that is not in the ledger. */
+/* The size of a block that is not in the ledger, about to be freed: it is from before the window. 0: with sampling that is not known. */
+static size_t unknown_size(void *address)
+{
+    return __atomic_load_n(&tables.heap->sample_mask, __ATOMIC_RELAXED) ? 0 : real.usable_size(address);
+}
+
 static void count_unknown(size_t usable)
 {
-    if (usable < __atomic_load_n(&tables.heap->threshold, __ATOMIC_RELAXED))
-        return;
-    if (__atomic_load_n(&tables.heap->sample_mask, __ATOMIC_RELAXED))
-        add_size(&self.slot->unsampled_free, usable);
-    else
+    if (usable && usable >= __atomic_load_n(&tables.heap->threshold, __ATOMIC_RELAXED))
         add_size(&self.slot->prewindow[bucket_of(usable)], usable);
 }
 
@@ -201,7 +202,7 @@ void note_free(void *address)
             if (LIKELY(block.stack != MS_HEAP_STACK_UNTRACKED))
                 count_free(&block, 0);
         } else {
-            count_unknown(real.usable_size(address));
+            count_unknown(unknown_size(address));
         }
     }
     leave();
@@ -217,7 +218,7 @@ bool begin_resize(void *address, struct taken *taken)
         taken->window = window;
         taken->found = take(address, window, &taken->block);
         if (!taken->found)
-            taken->usable = real.usable_size(address);
+            taken->usable = unknown_size(address);
     }
     return true;
 }

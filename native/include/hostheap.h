@@ -148,19 +148,18 @@ struct ms_heap_size {
 struct ms_heap_slot {
     uint32_t owner; /* thread id; 0: free */
     uint32_t turn;
-    int64_t blocks;                     /* not yet added to the header's */
-    int64_t overflow;                   /* the same */
-    uint64_t sequence;                  /* of allocations, for sampling */
-    uint64_t truncated;                 /* stacks whose walk ended early: no rule, or memory that is no stack */
-    uint64_t nested;                    /* calls that were not looked at: a signal handler inside the hook */
-    struct ms_heap_size below;          /* allocations below the threshold */
-    struct ms_heap_size unsampled;      /* allocations that sampling left out */
-    struct ms_heap_size unsampled_free; /* frees in a sampled window of blocks that are not in the ledger */
-    struct ms_heap_size unseen;         /* blocks whose free was never seen: their address was handed out again */
+    int64_t blocks;                /* not yet added to the header's */
+    int64_t overflow;              /* the same */
+    uint64_t sequence;             /* of allocations, for sampling */
+    uint64_t truncated;            /* stacks whose walk ended early: no rule, or memory that is no stack */
+    uint64_t nested;               /* calls that were not looked at: a signal handler inside the hook */
+    struct ms_heap_size below;     /* allocations below the threshold */
+    struct ms_heap_size unsampled; /* allocations that sampling left out */
+    struct ms_heap_size unseen;    /* blocks whose free was never seen: their address was handed out again */
     struct ms_heap_size untracked; /* allocations after accounting stopped, or at an address that is no multiple of 8 */
     struct ms_heap_size prewindow[MS_HEAP_BUCKETS]; /* frees of blocks from before the window, by malloc_usable_size */
     uint32_t trail; /* arena unit of the thread's own memory for its walks; nobody else's business */
-    uint32_t reserved[3];
+    uint32_t reserved[7];
     /* For the stacks i * 64 and on: arena unit of struct ms_heap_count[MS_HEAP_COUNTERS]; 0: none counted yet. */
     uint32_t counters[8192];
 };
