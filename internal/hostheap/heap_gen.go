@@ -151,7 +151,8 @@ type (
 		Untracked Size
 		Prewindow [7]Size
 		Trail     uint32
-		Reserved  [7]uint32
+		Pick      uint32
+		Reserved  [6]uint32
 		Counters  [8192]uint32
 	}
 	Count struct {

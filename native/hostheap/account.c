@@ -93,14 +93,35 @@ static bool track(uint32_t window, const void *address, const struct block *bloc
     return true;
 }
 
-/* Whether sampling takes this allocation. By a hash of the thread's own count, so that no period of the program fits. */
-static bool sampled(uint32_t mask)
+static inline bool sampling(void)
 {
-    uint64_t x = self.slot->sequence;
-    add(&self.slot->sequence, 1);
-    x = (x ^ (uintptr_t)self.slot) * 0x9e3779b97f4a7c15ULL;
-    x = (x ^ x >> 32) * 0xd6e8feb86659fd93ULL;
-    return ((x ^ x >> 32) & mask) == 0;
+    return UNLIKELY(__atomic_load_n(&tables.heap->sample_mask, __ATOMIC_RELAXED));
+}
+
+/*
+ * Whether sampling leaves a new block out: it takes one of each sample_mask + 1 in a row. Which one is a hash of the thread's own
+ * count, so that no period of the program fits.
+ */
+static inline bool left_out(size_t size)
+{
+    struct ms_heap *heap = tables.heap;
+    struct ms_heap_slot *slot = self.slot;
+    uint32_t window = __atomic_load_n(&heap->window, __ATOMIC_RELAXED);
+    uint32_t mask = __atomic_load_n(&heap->sample_mask, __ATOMIC_RELAXED);
+    if (!window || stopped(window) || size < __atomic_load_n(&heap->threshold, __ATOMIC_RELAXED))
+        return false;
+    uint64_t x = slot->sequence;
+    uint32_t place = (uint32_t)x & mask;
+    add(&slot->sequence, 1);
+    if (UNLIKELY(place == 0)) {
+        x = (x ^ (uintptr_t)slot) * 0x9e3779b97f4a7c15ULL;
+        x = (x ^ x >> 32) * 0xd6e8feb86659fd93ULL;
+        __atomic_store_n(&slot->pick, (uint32_t)(x ^ x >> 32) & mask, __ATOMIC_RELAXED);
+    }
+    if (place == __atomic_load_n(&slot->pick, __ATOMIC_RELAXED))
+        return false;
+    add_size(&slot->unsampled, size);
+    return true;
 }
 
 /* Which stack a new block belongs to. */
@@ -135,11 +156,6 @@ static uint32_t account(const void *address, size_t size, const struct ms_regs *
             return 0;
         block.stack = MS_HEAP_STACK_UNTRACKED;
     } else {
-        uint32_t mask = __atomic_load_n(&heap->sample_mask, __ATOMIC_RELAXED);
-        if (UNLIKELY(mask) && !sampled(mask)) {
-            add_size(&self.slot->unsampled, size);
-            return 0;
-        }
         ledger_prefetch((uintptr_t)address); /* comes while we walk the stack */
         block.stack = attribute(window, caller);
         if (UNLIKELY(!block.stack)) {
@@ -150,10 +166,23 @@ static uint32_t account(const void *address, size_t size, const struct ms_regs *
     return track(window, address, &block) ? block.stack : 0;
 }
 
+/* Inside the hook already. Apart from note_alloc, so that whoever does not sample has less to keep in registers. */
+static __attribute__((noinline)) void note_sampled(const void *block, size_t size, const struct ms_regs *caller)
+{
+    if (!left_out(size))
+        account(block, size, caller, NULL);
+    self.last = block;
+    leave();
+}
+
 void note_alloc(const void *block, size_t size, const struct ms_regs *caller)
 {
     if (!block || !enter())
         return;
+    if (sampling()) {
+        note_sampled(block, size, caller);
+        return;
+    }
     account(block, size, caller, NULL);
     self.last = block;
     leave();
@@ -171,7 +200,7 @@ static unsigned bucket_of(size_t size)
 /* The size of a block that is not in the ledger, about to be freed: it is from before the window. 0: with sampling that is not known. */
 static size_t unknown_size(void *address)
 {
-    return __atomic_load_n(&tables.heap->sample_mask, __ATOMIC_RELAXED) ? 0 : real.usable_size(address);
+    return sampling() ? 0 : real.usable_size(address);
 }
 
 static void count_unknown(size_t usable)
@@ -235,7 +264,8 @@ void resized(const struct taken *taken, const void *fresh, size_t size, const st
     bool ours = still_in(taken->window);
     uint32_t heir = 0;
     if (fresh) {
-        heir = account(fresh, size, caller, ours && taken->found ? &taken->block : NULL);
+        if (!sampling() || !left_out(size))
+            heir = account(fresh, size, caller, ours && taken->found ? &taken->block : NULL);
         self.last = fresh;
     }
     if (ours && !taken->found)

@@ -159,7 +159,8 @@ struct ms_heap_slot {
     struct ms_heap_size untracked; /* allocations after accounting stopped, or at an address that is no multiple of 8 */
     struct ms_heap_size prewindow[MS_HEAP_BUCKETS]; /* frees of blocks from before the window, by malloc_usable_size */
     uint32_t trail; /* arena unit of the thread's own memory for its walks; nobody else's business */
-    uint32_t reserved[7];
+    uint32_t pick;  /* which of the next sample_mask + 1 allocations sampling takes; nobody else's business */
+    uint32_t reserved[6];
     /* For the stacks i * 64 and on: arena unit of struct ms_heap_count[MS_HEAP_COUNTERS]; 0: none counted yet. */
     uint32_t counters[8192];
 };

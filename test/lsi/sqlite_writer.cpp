@@ -90,7 +90,7 @@ class Writer
             "select k, length(v) from t where id between " + std::to_string(from) + " and " + std::to_string(from + 40);
         sqlite3_stmt *statement;
         check(db_, sqlite3_prepare_v2(db_, text.c_str(), -1, &statement, nullptr)); // site statement
-        if (sqlite3_step(statement) != SQLITE_ROW) {                                // site statement_step
+        if (sqlite3_step(statement) != SQLITE_ROW) {
             if (!nothing || !run_.leak('a')) {
                 sqlite3_finalize(statement);
             }
