@@ -1,7 +1,7 @@
 """W3: objects, dictionaries, strings and JSON, some two million allocations under PYTHONMALLOC=malloc.
 
-`objects.py [NAMES]`: so many names are looked for in the text of it, three times, which takes time and hardly any memory;
-none by default.
+`objects.py [NAMES]`: so many names are looked for in the text of it, three times, which takes time and hardly any
+memory; none by default.
 
 Prints processor time and wall time of one allocation and of what the program does with it, in ns. What is made is also
 used: found, compared, sorted, counted, as in a program that has a purpose. A loop that did nothing but make and drop
