@@ -37,7 +37,8 @@ $(OUT)/targets/atb_cxx_abi_%: test/targets/atb.cpp $(wildcard test/targets/*.h v
 # programs (test/lsi/README.md). ARGS: of evaluate.py. Not position-independent, so that addresses in reports are those of addr2line.
 LSI ?= test/lsi
 lsi_name := $(notdir $(LSI))
-lsi_without := $(if $(wildcard /usr/include/sqlite3.h),,$(OUT)/$(lsi_name)/sqlite_writer)
+# Programs in C++ that want a library which is not here: SQLite is the only one.
+lsi_without := $(if $(wildcard /usr/include/sqlite3.h),,$(patsubst $(LSI)/%.cpp,$(OUT)/$(lsi_name)/%,$(shell grep -l "link -lsqlite3" $(LSI)/*.cpp)))
 lsi_programs := $(filter-out $(lsi_without),$(patsubst $(LSI)/%.cpp,$(OUT)/$(lsi_name)/%,$(wildcard $(LSI)/*.cpp)))
 
 .PHONY: lsi
