@@ -29,9 +29,11 @@ var (
 var freeLists = map[string]freeList{
 	"PyFloat_FromDouble": floats,
 	"PyTuple_New":        tuples, "PyTuple_Pack": tuples, "PyTuple_FromArray": tuples, "_PyTuple_FromArray": tuples,
-	"_PyTuple_FromArraySteal": tuples, "tuple_alloc": tuples, "tuplesubscript": tuples, "tupleconcat": tuples,
+	"_PyTuple_FromArraySteal": tuples, "tuple_alloc": tuples, "tuplesubscript": tuples, "tupleconcat": tuples, "tuple_concat": tuples,
+	"tuplerepeat": tuples, "tuple_repeat": tuples, "PyTuple_GetSlice": tuples,
 	"PyList_New": lists, "_PyList_FromArraySteal": lists, "list_vectorcall": lists,
-	"PyDict_New": dicts, "new_dict": dicts, "dict_vectorcall": dicts,
+	"PyDict_New": dicts, "new_dict": dicts, "dict_vectorcall": dicts, "dict_new_presized": dicts, "_PyDict_NewPresized": dicts,
+	"_PyDict_FromItems": dicts, "PyDict_Copy": dicts, "new_dict_with_shared_keys": dicts,
 	"new_keys_object":       keys,
 	"PyContext_CopyCurrent": contexts, "context_copy": contexts,
 }

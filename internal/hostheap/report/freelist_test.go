@@ -16,7 +16,7 @@ import (
 func TestFreeLists(t *testing.T) {
 	s := newScene(t, hostheap.Limits{})
 	names := places{0x600100: "_PyObject_GC_NewVar", 0x600200: "_PyTuple_FromArray", 0x600300: "PyList_New", 0x600400: "list_resize",
-		0x600500: "unicode_decode_utf8", 0x600600: "PyObject_GetAttrString"}
+		0x600500: "unicode_decode_utf8", 0x600700: "_PyDict_FromItems", 0x600600: "PyObject_GetAttrString"}
 	stack := func(python bool, pcs ...uint64) uint32 {
 		var native []hostheap.NativeFrame
 		for _, pc := range pcs {
@@ -29,7 +29,7 @@ func TestFreeLists(t *testing.T) {
 	}
 	tuples, items := stack(true, 0x600100, 0x600200), stack(true, 0x600300)
 	holder, other := stack(true, 0x600400), stack(false, 0x600100, 0x600200)
-	attribute := stack(true, 0x600500, 0x600600)
+	attribute, dicts := stack(true, 0x600500, 0x600600), stack(true, 0x600100, 0x600700)
 	s.open(hostheap.Options{})
 	in := s.input(s.close)
 	in.Texts = report.NewTexts(s.tables, "/bin/program", names, time.Now().Add(time.Minute))
@@ -50,6 +50,7 @@ func TestFreeLists(t *testing.T) {
 		{"lists alone", many, map[uint32]uint64{items: 56}, 0, nil, []uint32{items}},
 		{"items of lists", many, map[uint32]uint64{items: 80, holder: 4000}, 0, []uint32{items, holder}, nil},
 		{"lists", many, map[uint32]uint64{items: 56, holder: 4000}, 0, []uint32{holder}, []uint32{items}},
+		{"dicts of a display", many, map[uint32]uint64{dicts: 64, holder: 4000}, 0, []uint32{holder}, []uint32{dicts}},
 		{"no Python", many, map[uint32]uint64{other: 56, holder: 4000}, 0, []uint32{holder, other}, nil},
 		{"names of attributes", many, map[uint32]uint64{attribute: 55}, 0, nil, nil},
 	} {
