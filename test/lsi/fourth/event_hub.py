@@ -79,7 +79,7 @@ class Hub:
             if level not in node.children:
                 node.children[level] = Node()
             node = node.children[level]
-        subscription = Subscription(next(self.numbers), pattern, target, priority, weak, once)
+        subscription = Subscription(next(self.numbers), pattern, target, priority, weak, once)  # here panel_entry
         bisect.insort(node.subscriptions, subscription, key=lambda other: -other.priority)  # site subscribers
         self.by_number[subscription.number] = subscription  # site subscribers
         return subscription
@@ -206,7 +206,7 @@ class Panel:
 
     def open(self):
         for series in self.series:
-            self.subscriptions.append(self.hub.subscribe(series.topic, series.add))
+            self.subscriptions.append(self.hub.subscribe(series.topic, series.add))  # here panel_entry
 
     def watch_alarms(self):
         self.show = self.alarm_view()
