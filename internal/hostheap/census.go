@@ -9,39 +9,36 @@ import (
 	"memscope/internal/hostheap/lsi"
 )
 
-// spans says for each stack where its blocks are counted by age.
-type spans struct {
-	sites  []int32 // by stack: the number of its site plus one, 0 for none
-	scales []scale // by site
-}
-
 // scale turns a tick into a bin of the survivors: tick * perTick - begin.
 type scale struct{ perTick, begin float64 }
 
+// stackCensus is what is counted of one stack, together because the blocks of a region are of many.
+type stackCensus struct {
+	Size
+	scale
+	survivors *[lsi.Bins]uint32 // by age; nil: of no site
+}
+
 // census is what one goroutine has seen of the live blocks; the census of a snapshot is their sum.
 type census struct {
-	reader    reader
-	spans     *spans
-	live      []Size             // by stack
-	lengths   [65]Size           // by the number of bits of the size
-	survivors [][lsi.Bins]uint32 // by site
+	reader  reader
+	stacks  []stackCensus
+	lengths [65]Size // by the number of bits of the size
 }
 
 // census counts the live blocks, by as many goroutines as there are processors.
 func (s *Snapshot) census(t *Tables, dead bool) *census {
-	sp := &spans{make([]int32, t.stackCount()), make([]scale, len(s.Sites))}
 	length := float64(s.Ended.Sub(s.Opened)) / float64(s.Beat) // beats
-	for i := range s.Sites {
-		span := s.Sites[i].history.Span
-		sp.sites[s.Sites[i].Stack] = int32(i + 1)
-		sp.scales[i] = scale{lsi.Bins / (span * ticksPerBeat), (length - span) / span * lsi.Bins}
-	}
 	parts := t.parts()
 	all := make([]*census, workers(len(parts)))
 	for w := range all {
-		all[w] = &census{
-			reader: reader{t: t, window: s.Window, dead: dead}, spans: sp, live: make([]Size, len(sp.sites)),
-			survivors: make([][lsi.Bins]uint32, len(s.Sites)),
+		all[w] = &census{reader: reader{t: t, window: s.Window, dead: dead}, stacks: make([]stackCensus, t.stackCount())}
+		survivors := make([][lsi.Bins]uint32, len(s.Sites))
+		for i := range s.Sites {
+			span := s.Sites[i].history.Span
+			c := &all[w].stacks[s.Sites[i].Stack]
+			c.scale = scale{lsi.Bins / (span * ticksPerBeat), (length - span) / span * lsi.Bins}
+			c.survivors = &survivors[i]
 		}
 	}
 	share(len(parts), func(worker, i int) {
@@ -57,28 +54,27 @@ func (s *Snapshot) census(t *Tables, dead bool) *census {
 // count takes the blocks of one region.
 func (c *census) count(entries []entry) {
 	half := float64(uint32(1)<<c.reader.scale) / 2 // a tick is rounded down
-	live, sites := c.live, c.spans.sites[:len(c.live)]
 	for _, e := range entries {
 		stack := e.stack()
 		if stack == StackUntracked {
 			continue
 		}
-		if int(stack) >= len(live) {
+		if int(stack) >= len(c.stacks) {
 			stack = StackUnknown // debris
 		}
 		size := e.size()
 		if size == SizeLarge {
 			size = c.reader.large
 		}
-		live[stack].Count++
-		live[stack].Bytes += size
+		of := &c.stacks[stack]
+		of.Count++
+		of.Bytes += size
 		length := &c.lengths[bits.Len64(size)]
 		length.Count++
 		length.Bytes += size
-		if site := int(sites[stack]) - 1; site >= 0 {
-			scale := &c.spans.scales[site]
-			bin := int((float64(e.age()<<c.reader.scale)+half)*scale.perTick - scale.begin)
-			c.survivors[site][min(max(bin, 0), lsi.Bins-1)]++
+		if of.survivors != nil {
+			bin := int((float64(e.age()<<c.reader.scale)+half)*of.perTick - of.begin)
+			of.survivors[min(max(bin, 0), lsi.Bins-1)]++
 		}
 	}
 }
@@ -88,18 +84,19 @@ func (c *census) add(o *census) {
 	c.reader.walk.Regions += o.reader.walk.Regions
 	c.reader.walk.Degraded += o.reader.walk.Degraded
 	c.reader.walk.Locked += o.reader.walk.Locked
-	for i, size := range o.live {
-		c.live[i].Count += size.Count
-		c.live[i].Bytes += size.Bytes
+	for i := range o.stacks {
+		of, more := &c.stacks[i], &o.stacks[i]
+		of.Count += more.Count
+		of.Bytes += more.Bytes
+		if of.survivors != nil {
+			for bin, n := range more.survivors {
+				of.survivors[bin] += n
+			}
+		}
 	}
 	for i, size := range o.lengths {
 		c.lengths[i].Count += size.Count
 		c.lengths[i].Bytes += size.Bytes
-	}
-	for i := range o.survivors {
-		for bin, n := range o.survivors[i] {
-			c.survivors[i][bin] += n
-		}
 	}
 }
 
@@ -113,7 +110,7 @@ func (c *census) buckets() (buckets [Buckets]Size) {
 	return buckets
 }
 
-// mostWorkers bounds the memory of a snapshot, 16 bytes for each stack and goroutine.
+// mostWorkers bounds the memory of a snapshot, 40 bytes for each stack and goroutine.
 const mostWorkers = 8
 
 func workers(n int) int { return max(1, min(runtime.GOMAXPROCS(0), mostWorkers, n)) }

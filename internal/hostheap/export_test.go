@@ -29,5 +29,9 @@ func (t *Tables) Census(window uint32, dead bool, stack uint32, beats, span floa
 	s := &Snapshot{Window: window, Opened: opened, Ended: opened.Add(time.Duration(beats * float64(Beat))), Beat: Beat}
 	s.Sites = []Site{{Stack: stack, history: lsi.Stack{Span: span}}}
 	c := s.census(t, dead)
-	return c.live, c.survivors[0], c.buckets(), c.reader.walk
+	live = make([]Size, len(c.stacks))
+	for i := range c.stacks {
+		live[i] = c.stacks[i].Size
+	}
+	return live, *c.stacks[stack].survivors, c.buckets(), c.reader.walk
 }

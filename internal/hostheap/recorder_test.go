@@ -104,6 +104,7 @@ func BenchmarkInterim(b *testing.B) {
 	if _, err := r.Open(hostheap.Options{}); err != nil {
 		b.Fatal(err)
 	}
+	defer r.Close(false)
 	var stacks []uint32
 	for i := range 1000 {
 		stacks = append(stacks, p.Stack([]hostheap.NativeFrame{{PC: uint64(0x1000 + i)}}, nil))

@@ -197,7 +197,8 @@ func history(se *series, id uint32, c Counts, length, beat time.Duration) lsi.St
 func (s *Snapshot) look(t *Tables, dead bool) {
 	c := s.census(t, dead)
 	s.Walk, s.Buckets = c.reader.walk, c.buckets()
-	for id, size := range c.live {
+	for id := range c.stacks {
+		size := c.stacks[id].Size
 		if size.Count == 0 {
 			continue
 		}
@@ -212,12 +213,12 @@ func (s *Snapshot) look(t *Tables, dead bool) {
 	slices.SortStableFunc(s.Live, func(a, b LiveStack) int { return cmp.Compare(b.Blocks.Bytes, a.Blocks.Bytes) })
 	share(len(s.Sites), func(_, i int) {
 		site := &s.Sites[i]
-		site.Unfreed = c.live[site.Stack]
+		site.Unfreed = c.stacks[site.Stack].Size
 		if site.Degraded != Judged {
 			site.history.Live = nil
 		}
 		site.history.Survivors = make([]float64, lsi.Bins)
-		for bin, n := range c.survivors[i] {
+		for bin, n := range c.stacks[site.Stack].survivors {
 			site.history.Survivors[bin] = float64(n)
 		}
 		site.Verdict = lsi.Judge(&site.history)
