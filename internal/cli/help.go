@@ -52,6 +52,8 @@ Environment:
   LD_PRELOAD_PATH            where our libraries are (default: lib64 beside bin)
   MSMEMSCOPE_HEAP_BEAT_MS    milliseconds between two looks at the host heap, 10 to 60000
                              (default 1000)
+  MSMEMSCOPE_HEAP_TOP        leak sites that a report of the host heap lists, 1 to 1024
+                             (default 10)
   MSMEMSCOPE_WATCH_BYTES     bytes on disk after which a process dumps no more of what it
                              watches (default 17179869184)
   MSMEMSCOPE_RING_BYTES      bytes of the event buffer of each process, 1048576 to

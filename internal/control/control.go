@@ -38,16 +38,19 @@ const (
 	EnvRingBytes = "MSMEMSCOPE_RING_BYTES"
 	// EnvBeat sets the milliseconds between two looks at a host heap.
 	EnvBeat = "MSMEMSCOPE_HEAP_BEAT_MS"
+	// EnvTop sets how many leak sites a report of the host heap lists.
+	EnvTop = "MSMEMSCOPE_HEAP_TOP"
 	// EnvWatchBytes bounds what the tensors of one process may take on disk, bytes.
 	EnvWatchBytes = "MSMEMSCOPE_WATCH_BYTES"
 )
 
-// Bounds of EnvRingBytes and EnvBeat.
+// Bounds of EnvRingBytes, EnvBeat and EnvTop.
 const (
 	MinRingBytes = 1 << 20
 	MaxRingBytes = 1 << 30
 	LeastBeatMs  = 10
 	MostBeatMs   = 60000
+	MostTop      = 1024 // contract 6.4
 )
 
 // FlushNotice says that the files are complete (contract 7).

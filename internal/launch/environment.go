@@ -63,6 +63,7 @@ func checkNumbers() error {
 	}{
 		{control.EnvRingBytes, "bytes", control.MinRingBytes, control.MaxRingBytes},
 		{control.EnvBeat, "milliseconds", control.LeastBeatMs, control.MostBeatMs},
+		{control.EnvTop, "leak sites", 1, control.MostTop},
 		{control.EnvWatchBytes, "bytes", 0, math.MaxInt64},
 	} {
 		value, ok := os.LookupEnv(v.name)

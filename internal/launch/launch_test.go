@@ -258,6 +258,7 @@ func TestRefusals(t *testing.T) {
 		{control.EnvRingBytes + "=many", 2, control.EnvRingBytes + "=many"},
 		{control.EnvRingBytes + "=1048576", 0, ""},
 		{control.EnvBeat + "=9", 2, control.EnvBeat + "=9"},
+		{control.EnvTop + "=1025", 2, control.EnvTop + "=1025: a number of leak sites from 1 to 1024"},
 		{control.EnvWatchBytes + "=16G", 2, control.EnvWatchBytes + "=16G: a number of bytes"},
 	} {
 		cmd := command(t, "true")

@@ -99,6 +99,14 @@ func heapBeat() time.Duration {
 	return hostheap.Beat
 }
 
+// heapTop is how many leak sites a report lists, 0 for the usual number; a bad control.EnvTop is told by the launcher.
+func heapTop() int {
+	if n, err := strconv.Atoi(os.Getenv(control.EnvTop)); err == nil && n >= 1 && n <= control.MostTop {
+		return n
+	}
+	return 0
+}
+
 // processVariable is a variable of the environment that a process began with.
 func processVariable(pid int, name string) string {
 	environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
@@ -238,7 +246,7 @@ func (h *heap) close(dead bool) ([]string, error) {
 	snapshot.Replaced = h.replaced.Load()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.write(h.input(snapshot, 0)), nil
+	return h.write(h.input(snapshot, heapTop())), nil
 }
 
 // interim says what is in the open window.

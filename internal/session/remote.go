@@ -11,7 +11,6 @@ import (
 
 	"memscope/internal/control"
 	"memscope/internal/hostheap"
-	"memscope/internal/hostheap/report"
 	"memscope/internal/wire"
 )
 
@@ -147,10 +146,10 @@ func (h *heap) summary(options []string) (string, error) {
 		switch {
 		case o == "json":
 			asJSON = true
-		case name == "top" && err == nil && n >= 1 && n <= report.TopMost:
+		case name == "top" && err == nil && n >= 1 && n <= control.MostTop:
 			top = n
 		default:
-			return "", fmt.Errorf("--%s is not accepted here; accepted: --json, --top=N with N from 1 to %d", o, report.TopMost)
+			return "", fmt.Errorf("--%s is not accepted here; accepted: --json, --top=N with N from 1 to %d", o, control.MostTop)
 		}
 	}
 	overview, err := h.interim(top)

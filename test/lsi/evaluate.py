@@ -110,7 +110,13 @@ def run(case, out, programs):
     words += [str(case.beats), str(BEAT_MS), str(case.seed), case.leaks or "-", case.base]
     work = tempfile.mkdtemp(prefix="lsi.")
     try:
-        environment = dict(os.environ, MSMEMSCOPE_HEAP_BEAT_MS=str(BEAT_MS), PYTHONMALLOC="malloc", PYTHONPATH=HERE)
+        environment = dict(
+            os.environ,
+            MSMEMSCOPE_HEAP_BEAT_MS=str(BEAT_MS),
+            MSMEMSCOPE_HEAP_TOP="1024",  # every suspect is to be judged
+            PYTHONMALLOC="malloc",
+            PYTHONPATH=HERE,
+        )
         tool = [os.path.join(out, "bin", "msmemscope"), "--analysis=host-leaks", "--output-path=" + work, "--"]
         limit = 300 + 3 * case.beats * BEAT_MS / 1000
         done = subprocess.run(

@@ -51,11 +51,14 @@ var plantedPlace = regexp.MustCompile(`(?m)^(\w+) (\d+) blocks (\d+) bytes$`)
 func TestHostLeakExample(t *testing.T) {
 	t.Parallel()
 	j := under(t, "--analysis=host-leaks", "--host-leak-mode=event", example("hostleak"), "8", "20")
-	j.env = []string{fastBeats}
+	j.env = []string{fastBeats, "MSMEMSCOPE_HEAP_TOP=4"}
 	j.run().want(0).noComplaints()
 	o := j.overviews()[1]
 	if o == nil {
 		t.Fatalf("no report\n%s", j.stdout.String())
+	}
+	if len(o.Top) != 4 || o.Others == 0 {
+		t.Errorf("%d sites listed, and %d others, of which 4 were asked for", len(o.Top), o.Others)
 	}
 	if !o.Health.Usable || o.Health.How != hostreport.ClosedExit {
 		t.Errorf("data health %+v", o.Health)

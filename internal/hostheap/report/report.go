@@ -10,11 +10,8 @@ import (
 	"memscope/internal/hostheap/lsi"
 )
 
-// TopDefault is the usual number of leak sites, TopMost the largest.
-const (
-	TopDefault = 10
-	TopMost    = 1024
-)
+// TopDefault is the usual number of leak sites.
+const TopDefault = 10
 
 // Size is a number of blocks and their bytes.
 type Size struct {
@@ -163,7 +160,6 @@ func Make(in Input) *Overview {
 	if top <= 0 {
 		top = TopDefault
 	}
-	top = min(top, TopMost)
 	o := &Overview{
 		Stage: s.Stage, PID: s.PID, Interim: s.Interim, Unfreed: size(s.Unfreed), Written: time.Now(),
 		Series: Series{TopK: 256, MaxStacks: 1024, Ticks: s.Beats, Seconds: s.Ended.Sub(s.Opened).Seconds(), Stacks: s.SeriesStacks,
