@@ -26,8 +26,7 @@ type Walk struct {
 }
 
 const (
-	regionsPerGiB = 1 << (GiBShift - RegionShift)
-	regionTries   = 64
+	regionTries = 64
 	// regionPatience is the number of tries after which a reader sleeps in between.
 	regionPatience = 4
 	regionPause    = 50 * time.Microsecond
@@ -45,6 +44,7 @@ func (e entry) age() uint32     { return uint32(e & AgeMost) }
 type part struct {
 	gib, first int // number of the GiB, and of the first region within
 	regions    []Region
+	large      []uint64 // size of the large block that begins in each, bytes
 }
 
 // partRegions is small enough that parts of a small heap keep several readers busy.
@@ -53,9 +53,12 @@ const partRegions = 128
 // parts are all regions that there are, in the order of addresses.
 func (t *Tables) parts() (parts []part) {
 	for gib, unit := range t.directory() {
-		regions := arena[Region](t, unit, regionsPerGiB)
-		for first := 0; first < len(regions); first += partRegions {
-			parts = append(parts, part{gib, first, regions[first : first+partRegions]})
+		all := arena[GiB](t, unit, 1)
+		if len(all) == 0 {
+			continue
+		}
+		for first := 0; first < GiBRegions; first += partRegions {
+			parts = append(parts, part{gib, first, all[0].Regions[first : first+partRegions], all[0].Large[first : first+partRegions]})
 		}
 	}
 	return parts
@@ -111,7 +114,7 @@ func (r *reader) read(p part, visit func([]entry)) {
 			r.walk.Degraded++
 			continue
 		}
-		r.large = r.t.largeSize(r.gib, r.region+1)
+		r.large = atomic.LoadUint64(&p.large[i])
 		visit(entries)
 	}
 }
@@ -183,20 +186,6 @@ func withoutRepeated(entries []entry) []entry {
 		}
 	}
 	return kept
-}
-
-// largeSize is the size of the large block that begins in the region before this one.
-func (t *Tables) largeSize(gib, region int) uint64 {
-	gib += region / regionsPerGiB
-	unit := at[uint32](t, t.h.Directory_at+uint64(gib)*4)
-	if unit == nil || gib >= int(t.h.Directory) {
-		return SizeLarge
-	}
-	regions := arena[Region](t, atomic.LoadUint32(unit), regionsPerGiB)
-	if regions == nil {
-		return SizeLarge
-	}
-	return atomic.LoadUint64(&regions[region%regionsPerGiB].Large)
 }
 
 // directory is a copy of the ledger's directory. It is read as a file, because a look through the mapping would make every page of it.

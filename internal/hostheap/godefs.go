@@ -67,6 +67,7 @@ const (
 	SizeShift    = C.MS_HEAP_SIZE_SHIFT
 	SizeLarge    = C.MS_HEAP_SIZE_LARGE
 	AgeMost      = C.MS_HEAP_AGE_MOST
+	GiBRegions   = C.MS_HEAP_GIB_REGIONS
 )
 
 const (
@@ -87,6 +88,7 @@ type (
 	Slot       C.struct_ms_heap_slot
 	Count      C.struct_ms_heap_count
 	Region     C.struct_ms_heap_region
+	GiB        C.struct_ms_heap_gib
 	Stack      C.struct_ms_heap_stack
 	Module     C.struct_ms_heap_module
 	PythonLine C.struct_ms_heap_python

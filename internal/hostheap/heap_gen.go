@@ -62,6 +62,7 @@ const (
 	SizeShift    = 0xb
 	SizeLarge    = 0x1fffff
 	AgeMost      = 0x7ff
+	GiBRegions   = 0x4000
 )
 
 const (
@@ -164,14 +165,16 @@ type (
 		Resized     uint64
 	}
 	Region struct {
-		Lock      uint32
-		Table     uint32
-		Window    uint32
-		Used      uint16
-		Scale     uint8
-		Waiting   uint8
-		Large     uint64
-		Reserved2 uint64
+		Lock    uint32
+		Table   uint32
+		Window  uint32
+		Used    uint16
+		Scale   uint8
+		Waiting uint8
+	}
+	GiB struct {
+		Regions [16384]Region
+		Large   [16384]uint64
 	}
 	Stack struct {
 		Hash        uint64

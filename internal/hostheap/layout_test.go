@@ -14,6 +14,7 @@ func TestLayout(t *testing.T) {
 		"ms_heap_slot":   reflect.TypeFor[Slot](),
 		"ms_heap_count":  reflect.TypeFor[Count](),
 		"ms_heap_region": reflect.TypeFor[Region](),
+		"ms_heap_gib":    reflect.TypeFor[GiB](),
 		"ms_heap_stack":  reflect.TypeFor[Stack](),
 		"ms_heap_module": reflect.TypeFor[Module](),
 		"ms_heap_python": reflect.TypeFor[PythonLine](),

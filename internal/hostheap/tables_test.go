@@ -48,7 +48,7 @@ func TestBooks(t *testing.T) {
 			if rnd.IntN(100) == 0 {
 				w.size = 2<<20 + rnd.Uint64N(1<<30)
 			}
-			if r := p.Region(addr + 1<<16); w.size > 1<<20 && (r.Window != 0 || r.Large != 0) || p.Region(addr).Large != 0 {
+			if w.size > 1<<20 && (p.Region(addr+1<<16).Window != 0 || p.Large(addr) != 0) || p.Large(addr-1<<16) != 0 {
 				continue // the regions that a large block covers have no others
 			}
 			p.Malloc(uint32(rnd.IntN(3)), addr, w.size, w.stack)

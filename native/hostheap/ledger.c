@@ -13,7 +13,6 @@
 enum {
     SPINS = 40,
     PATIENCE = 1000, /* waits for a lock, then the block is not tracked: whoever has it will not come back */
-    REGIONS_PER_GIB = 1 << (MS_HEAP_GIB_SHIFT - MS_HEAP_REGION_SHIFT),
     SIZE_MASK = MS_HEAP_SIZE_LARGE,
 };
 
@@ -24,6 +23,13 @@ static uint32_t capacity(uint8_t class)
     return (2U + class % 2) << (3 + class / 2);
 }
 
+_Static_assert(MS_HEAP_GIB_REGIONS == 1 << (MS_HEAP_GIB_SHIFT - MS_HEAP_REGION_SHIFT), "a GiB is made of its regions");
+
+static inline uint32_t index_in_gib(uintptr_t address)
+{
+    return (address >> MS_HEAP_REGION_SHIFT) % MS_HEAP_GIB_REGIONS;
+}
+
 static struct ms_heap_region *find_region(uintptr_t address, bool make)
 {
     if (address >> 48)
@@ -32,14 +38,14 @@ static struct ms_heap_region *find_region(uintptr_t address, bool make)
     if (UNLIKELY(!unit)) {
         if (!make)
             return NULL;
-        uint32_t fresh = arena_alloc(REGIONS_PER_GIB * sizeof(struct ms_heap_region));
+        uint32_t fresh = arena_alloc(sizeof(struct ms_heap_gib));
         if (!fresh)
             return NULL;
-        /* Two threads at once, once per GiB: one array is lost. */
+        /* Two threads at once, once per GiB: one of them is lost. */
         unit =
             __atomic_compare_exchange_n(entry, &unit, fresh, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) ? fresh : unit;
     }
-    return (struct ms_heap_region *)at_unit(unit) + (address >> MS_HEAP_REGION_SHIFT) % REGIONS_PER_GIB;
+    return &((struct ms_heap_gib *)at_unit(unit))->regions[index_in_gib(address)];
 }
 
 /*
@@ -314,28 +320,27 @@ void ledger_prefetch(uintptr_t address)
     __builtin_prefetch(entry + bucket_of(address >> 3 & 0x1fff, entries), 1);
 }
 
+/* Where the size of a large block is that begins in a region. */
+static inline uint64_t *large_size(const struct ms_heap_region *r, uintptr_t address)
+{
+    uint32_t i = index_in_gib(address);
+    return &((struct ms_heap_gib *)(r - i))->large[i];
+}
+
 static struct block block_of(const struct ms_heap_region *r, uintptr_t address, uint64_t entry)
 {
     struct block b = {.size = entry >> MS_HEAP_SIZE_SHIFT & SIZE_MASK,
                       .tick = (entry & age_mask) << r->scale,
                       .stack = entry >> MS_HEAP_STACK_SHIFT & MS_HEAP_STACK_MOST};
-    if (b.size == MS_HEAP_SIZE_LARGE) {
-        const struct ms_heap_region *next = find_region(address + (1U << MS_HEAP_REGION_SHIFT), false);
-        b.size = next ? __atomic_load_n(&next->large, __ATOMIC_RELAXED) : b.size;
-    }
+    if (UNLIKELY(b.size == MS_HEAP_SIZE_LARGE))
+        b.size = __atomic_load_n(large_size(r, address), __ATOMIC_RELAXED);
     return b;
 }
 
 enum insertion ledger_insert(uint32_t window, uintptr_t address, const struct block *block, struct block *old)
 {
-    struct ms_heap_region *r = find_region(address, true), *next = NULL;
+    struct ms_heap_region *r = find_region(address, true);
     uint64_t size = block->size;
-    if (UNLIKELY(size >= MS_HEAP_SIZE_LARGE)) {
-        next = find_region(address + (1U << MS_HEAP_REGION_SHIFT), true);
-        if (!next)
-            return FULL;
-        size = MS_HEAP_SIZE_LARGE;
-    }
     if (UNLIKELY(!r) || !lock(r))
         return FULL;
     if (UNLIKELY(r->window != window))
@@ -359,8 +364,10 @@ enum insertion ledger_insert(uint32_t window, uintptr_t address, const struct bl
     } else {
         count_used(r, 1);
     }
-    if (next)
-        __atomic_store_n(&next->large, block->size, __ATOMIC_RELAXED);
+    if (UNLIKELY(size >= MS_HEAP_SIZE_LARGE)) {
+        __atomic_store_n(large_size(r, address), size, __ATOMIC_RELAXED);
+        size = MS_HEAP_SIZE_LARGE;
+    }
     __atomic_store_n(&table[i],
                      (uint64_t)granule << MS_HEAP_GRANULE_SHIFT | (uint64_t)block->stack << MS_HEAP_STACK_SHIFT |
                          size << MS_HEAP_SIZE_SHIFT | block->tick >> r->scale,

@@ -183,14 +183,14 @@ struct ms_heap_count {
 
 /* ------------------------------------------------------------------ the ledger of live blocks
  *
- * directory[address >> 30] is the arena unit of 16384 struct ms_heap_region, one for each 64 KiB of that GiB. A region
+ * directory[address >> 30] is the arena unit of a struct ms_heap_gib, which has a region for each 64 KiB of that GiB. A region
  * that has `window` of the open window has a table of 8-byte entries for the blocks that begin in it; in any other region
  * no block of this window begins. An entry is 0 or, from the top,
  *
  *     granule:13 | stack:19 | size:21 | age:11
  *
- * granule: address bits 3-15; size in bytes, or MS_HEAP_SIZE_LARGE: then `large` of the *next* region has it (the block
- * covers that region, so nothing else begins there); allocated at tick age << scale, rounded down; a realloc keeps that.
+ * granule: address bits 3-15; size in bytes, or MS_HEAP_SIZE_LARGE: then `large` of the region has it (no other such block
+ * can begin there); allocated at tick age << scale, rounded down; a realloc keeps that.
  *
  * Reading beside a running target: load lock; copy table, scale, used and the entries; load lock again. It was
  * even and has not changed: the copy is good. Else try again, and count the region as degraded after some tries. After a
@@ -205,8 +205,14 @@ struct ms_heap_region {
     uint16_t used; /* entries that are not 0 */
     uint8_t scale;
     uint8_t waiting; /* somebody waits for the lock */
-    uint64_t large;  /* size of the large block that begins in the region before this one */
-    uint64_t reserved2;
+};
+
+enum { MS_HEAP_GIB_REGIONS = 1 << 14 };
+
+/* What every call looks at lies close together; `large` hardly any does. */
+struct ms_heap_gib {
+    struct ms_heap_region regions[MS_HEAP_GIB_REGIONS];
+    uint64_t large[MS_HEAP_GIB_REGIONS]; /* size of the large block that begins in the region, bytes */
 };
 
 enum {

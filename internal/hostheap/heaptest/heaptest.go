@@ -179,7 +179,7 @@ func (p *Process) Malloc(slot uint32, addr, size uint64, stack uint32) {
 	}
 	r.Used++
 	if size >= hostheap.SizeLarge {
-		p.region(addr + 1<<hostheap.RegionShift).Large = size
+		p.gib(addr).Large[addr>>hostheap.RegionShift%hostheap.GiBRegions] = size
 	}
 	r.Lock += 2
 }
@@ -234,14 +234,21 @@ func (p *Process) Live(addr uint64) bool { _, ok := p.live[addr]; return ok }
 // Region is the ledger's region of an address.
 func (p *Process) Region(addr uint64) *hostheap.Region { return p.region(addr) }
 
+// Large is the size of the large block that began last in the region of an address; 0: none ever did.
+func (p *Process) Large(addr uint64) uint64 {
+	return p.gib(addr).Large[addr>>hostheap.RegionShift%hostheap.GiBRegions]
+}
+
 func (p *Process) region(addr uint64) *hostheap.Region {
+	return &p.gib(addr).Regions[addr>>hostheap.RegionShift%hostheap.GiBRegions]
+}
+
+func (p *Process) gib(addr uint64) *hostheap.GiB {
 	unit := at[uint32](p, p.h.Directory_at+addr>>hostheap.GiBShift*4)
-	size := uint64(unsafe.Sizeof(hostheap.Region{}))
-	const perGiB = 1 << (hostheap.GiBShift - hostheap.RegionShift)
 	if *unit == 0 {
-		*unit = p.Arena(perGiB * size)
+		*unit = p.Arena(uint64(unsafe.Sizeof(hostheap.GiB{})))
 	}
-	return at[hostheap.Region](p, p.arena(*unit)+addr>>hostheap.RegionShift%perGiB*size)
+	return at[hostheap.GiB](p, p.arena(*unit))
 }
 
 // class is the size class of a region's table, places the number of its entries.

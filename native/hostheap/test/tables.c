@@ -129,9 +129,9 @@ size_t read_ledger(const struct collector *c, uint32_t window, struct live **lis
     size_t count = 0, room = 1024;
     *list = malloc(room * sizeof **list);
     for (uint64_t gib = 0; gib < c->heap->directory; gib++) {
-        const struct ms_heap_region *regions = directory[gib] ? at_unit(c, directory[gib]) : NULL;
-        for (uint64_t i = 0; regions && i < 16384; i++) {
-            const struct ms_heap_region *r = &regions[i];
+        const struct ms_heap_gib *g = directory[gib] ? at_unit(c, directory[gib]) : NULL;
+        for (uint64_t i = 0; g && i < MS_HEAP_GIB_REGIONS; i++) {
+            const struct ms_heap_region *r = &g->regions[i];
             if (r->window != window || !r->table)
                 continue;
             uint32_t class = r->table & 31, entries = (2U + class % 2) << (3 + class / 2), used = 0;
@@ -147,11 +147,8 @@ size_t read_ledger(const struct collector *c, uint32_t window, struct live **lis
                     .tick = (table[e] & MS_HEAP_AGE_MOST) << r->scale,
                     .stack = table[e] >> MS_HEAP_STACK_SHIFT & MS_HEAP_STACK_MOST,
                 };
-                if (l.size == MS_HEAP_SIZE_LARGE) {
-                    uint64_t next = l.address + (1 << MS_HEAP_REGION_SHIFT);
-                    const struct ms_heap_region *n = at_unit(c, directory[next >> MS_HEAP_GIB_SHIFT]);
-                    l.size = n[next >> MS_HEAP_REGION_SHIFT & 16383].large;
-                }
+                if (l.size == MS_HEAP_SIZE_LARGE)
+                    l.size = g->large[i];
                 if (count == room)
                     *list = realloc(*list, (room *= 2) * sizeof **list);
                 (*list)[count++] = l;
