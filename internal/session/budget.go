@@ -38,11 +38,7 @@ type budget struct {
 }
 
 func newBudget() *budget {
-	b := &budget{left: sessionBytes}
-	if n, err := strconv.ParseUint(os.Getenv(control.EnvRingBytes), 10, 64); err == nil && n >= control.MinRingBytes && n <= control.MaxRingBytes {
-		b.fixed = n
-	}
-	return b
+	return &budget{left: sessionBytes, fixed: uint64(setting(control.EnvRingBytes, control.MinRingBytes, control.MaxRingBytes, 0))}
 }
 
 // ring makes the ring of a new client: a quarter of what is left, less where memory is short.

@@ -91,21 +91,13 @@ func (s *session) joinHeap(conn *net.UnixConn, pid, self int) error {
 	return nil
 }
 
-// heapBeat is the length of a beat; a bad control.EnvBeat is told by the launcher.
+// heapBeat is the length of a beat.
 func heapBeat() time.Duration {
-	if ms, err := strconv.Atoi(os.Getenv(control.EnvBeat)); err == nil && ms >= control.LeastBeatMs && ms <= control.MostBeatMs {
-		return time.Duration(ms) * time.Millisecond
-	}
-	return hostheap.Beat
+	return time.Duration(setting(control.EnvBeat, control.LeastBeatMs, control.MostBeatMs, hostheap.Beat.Milliseconds())) * time.Millisecond
 }
 
-// heapTop is how many leak sites a report lists, 0 for the usual number; a bad control.EnvTop is told by the launcher.
-func heapTop() int {
-	if n, err := strconv.Atoi(os.Getenv(control.EnvTop)); err == nil && n >= 1 && n <= control.MostTop {
-		return n
-	}
-	return 0
-}
+// heapTop is how many leak sites a report lists that is not asked for a number.
+func heapTop() int { return int(setting(control.EnvTop, 1, control.MostTop, report.TopDefault)) }
 
 // processVariable is a variable of the environment that a process began with.
 func processVariable(pid int, name string) string {

@@ -139,7 +139,7 @@ func splitWords(words []string) (plain string, options []string) {
 }
 
 func (h *heap) summary(options []string) (string, error) {
-	top, asJSON := 0, false
+	top, asJSON := heapTop(), false
 	for _, o := range options {
 		name, value, _ := strings.Cut(o, "=")
 		n, err := strconv.Atoi(value)

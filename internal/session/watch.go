@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"math"
 	"os"
-	"strconv"
 	"strings"
 
 	"memscope/internal/config"
@@ -60,11 +60,8 @@ type unnamed struct {
 const mostAhead = 256
 
 func newWatchDump(c *client) *watchDump {
-	w := &watchDump{session: c.session, cfg: &c.cfg, log: &c.log, pid: c.pid, ring: c.ring, kernels: c.session.kernels, room: defaultWatchBytes}
-	if n, err := strconv.ParseInt(os.Getenv(control.EnvWatchBytes), 10, 64); err == nil && n >= 0 {
-		w.room = n
-	}
-	return w
+	return &watchDump{session: c.session, cfg: &c.cfg, log: &c.log, pid: c.pid, ring: c.ring, kernels: c.session.kernels,
+		room: setting(control.EnvWatchBytes, 0, math.MaxInt64, defaultWatchBytes)}
 }
 
 // arrive takes a record if it is of a watched tensor. They come whole, one after the other: in the ring there is nothing of another
