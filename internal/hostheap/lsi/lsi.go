@@ -257,10 +257,11 @@ func replaced(s *Stack) bool {
 		ages += n * (s.Span - (float64(i)+0.5)*width)
 	}
 	life := (deaths*s.MeanLifetime + ages) / deaths
+	allocs := s.allocs()
 	all, left, old, oldLeft := 0.0, 0.0, 0.0, 0.0 // allocations, and what replacement leaves of them; survivors of the older half, and the same
 	for i, n := range s.Survivors {
 		born := float64(i) * width
-		made := s.allocs(born, born+width)
+		made := allocs(born, born+width)
 		stay := made * math.Exp(-(s.Span-born-width/2)/life)
 		all += made
 		left += stay
@@ -277,15 +278,15 @@ func release(s *Stack) float64 {
 	if s.Survivors == nil || s.Span <= 0 {
 		return neutral
 	}
-	mature := s.Span - cut(s)
-	survived, allocated := s.survivors(0, mature), s.allocs(0, mature)
+	mature, allocs := s.Span-cut(s), s.allocs()
+	survived, allocated := s.survivors(0, mature), allocs(0, mature)
 	if allocated <= 0 || survived <= 0 {
 		return 0
 	}
 	ratio := clamp(survived / allocated)
 	plateau := 1.0
-	young := rate(s.survivors(mature/2, mature*0.75), s.allocs(mature/2, mature*0.75))
-	old := rate(s.survivors(0, mature/2), s.allocs(0, mature/2))
+	young := rate(s.survivors(mature/2, mature*0.75), allocs(mature/2, mature*0.75))
+	old := rate(s.survivors(0, mature/2), allocs(0, mature/2))
 	if young > 0 { // by one standard error
 		plateau = clamp(old / young * math.Exp(math.Sqrt(1/max(s.survivors(0, mature/2), 1)+1/max(s.survivors(mature/2, mature*0.75), 1))))
 	}
@@ -304,23 +305,25 @@ func (s *Stack) survivors(from, to float64) float64 {
 	return integrate(s.Survivors, from*float64(len(s.Survivors))/s.Span, to*float64(len(s.Survivors))/s.Span)
 }
 
-// allocs is the number of allocations between two moments. What was before the series is taken as even.
-func (s *Stack) allocs(from, to float64) float64 {
+// allocs gives the number of allocations between two moments. What was before the series is taken as even.
+func (s *Stack) allocs() func(from, to float64) float64 {
 	known := float64(len(s.Allocs)) * s.Step
 	start := max(s.Span-known, 0)
-	sum := 0.0
+	before := s.AllocCount
 	for _, n := range s.Allocs {
-		sum += n
+		before -= n
 	}
-	total := 0.0
-	if start > 0 {
-		before := max(s.AllocCount-sum, 0)
-		total = before * max(min(to, start)-from, 0) / start
+	before = max(before, 0)
+	return func(from, to float64) float64 {
+		total := 0.0
+		if start > 0 {
+			total = before * max(min(to, start)-from, 0) / start
+		}
+		if known > 0 {
+			total += integrate(s.Allocs, (from-start)/s.Step, (to-start)/s.Step)
+		}
+		return total
 	}
-	if known > 0 {
-		total += integrate(s.Allocs, (from-start)/s.Step, (to-start)/s.Step)
-	}
-	return total
 }
 
 // integrate sums a histogram from a place to another one, both in bins.
