@@ -197,7 +197,7 @@ static unsigned bucket_of(size_t size)
     return i;
 }
 
-/* The size of a block that is not in the ledger, about to be freed: it is from before the window. 0: with sampling that is not known. */
+/* The size of a block that is not in the ledger, about to be freed: it is from before the window. 0: sampled, not known. */
 static size_t unknown_size(void *address)
 {
     return sampling() ? 0 : real.usable_size(address);

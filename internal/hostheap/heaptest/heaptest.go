@@ -179,7 +179,7 @@ func (p *Process) Malloc(slot uint32, addr, size uint64, stack uint32) {
 	}
 	r.Used++
 	if size >= hostheap.SizeLarge {
-		p.gib(addr).Large[addr>>hostheap.RegionShift%hostheap.GiBRegions] = size
+		*p.large(addr) = size
 	}
 	r.Lock += 2
 }
@@ -235,8 +235,10 @@ func (p *Process) Live(addr uint64) bool { _, ok := p.live[addr]; return ok }
 func (p *Process) Region(addr uint64) *hostheap.Region { return p.region(addr) }
 
 // Large is the size of the large block that began last in the region of an address; 0: none ever did.
-func (p *Process) Large(addr uint64) uint64 {
-	return p.gib(addr).Large[addr>>hostheap.RegionShift%hostheap.GiBRegions]
+func (p *Process) Large(addr uint64) uint64 { return *p.large(addr) }
+
+func (p *Process) large(addr uint64) *uint64 {
+	return &p.gib(addr).Large[addr>>hostheap.RegionShift%hostheap.GiBRegions]
 }
 
 func (p *Process) region(addr uint64) *hostheap.Region {

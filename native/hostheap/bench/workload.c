@@ -3,8 +3,8 @@
  * processor time and wall time per pair of one malloc and one free, in ns, from after the start of the program.
  *
  * W1 one thread, 64 B to 4 KiB, 20 frames deep, 256 stacks, 4096 places replaced at random. W2 the same in NUMBER threads, a
- * power of two; 12 of 100 blocks are freed by another one. W4 every 4th block leaks, up to NUMBER of them. W5 NUMBER blocks of 48 bytes live,
- * then random replacement.
+ * power of two; 12 of 100 blocks are freed by another one. W4 every 4th block leaks, up to NUMBER of them. W5 NUMBER blocks of
+ * 48 bytes live, then random replacement.
  */
 #include <pthread.h>
 #include <stdbool.h>
