@@ -10,7 +10,7 @@
 #include "pyframes.h"
 #include "state.h"
 
-enum { PROBES = 64 };
+enum { PROBES = 64, NATIVE_PROBES = 4096 };
 
 /* The identification that the linker gave the file, from its notes in memory. Its first page is there and says where. */
 static void copy_build_id(struct ms_heap_module *to, const struct ms_module *m)
@@ -80,12 +80,15 @@ void unload_modules(void)
     }
 }
 
-/* Neighbours in code are neighbours in the table: a program touches as much of it as it has code that allocates. */
+/*
+ * Neighbours in code are neighbours in the table: a program touches as much of it as it has code that allocates. Calls lie
+ * closer together than their places, so that a function of a thousand calls needs as many probes; only new stacks come here.
+ */
 uint32_t native_place(ms_frame frame)
 {
     uint32_t home = (uint32_t)(MS_FRAME_PC(frame) >> 4);
     publish_module(MS_FRAME_MODULE(frame));
-    for (uint32_t probe = 0; probe < PROBES; probe++) {
+    for (uint32_t probe = 0; probe < NATIVE_PROBES; probe++) {
         uint32_t place = (home + probe) & tables.native_mask;
         if (place == 0)
             continue;

@@ -434,6 +434,22 @@ static void stacks(void)
         alive(branch((unsigned)i, 9), 32);
 }
 
+/* ---- 512 calls that lie as close together as calls can */
+
+static __attribute__((noinline)) void leaf(void)
+{
+    alive(malloc(32), 32);
+    __asm__ volatile("");
+}
+
+#define EIGHT(call) call call call call call call call call
+
+static __attribute__((noinline)) void close_calls(void)
+{
+    EIGHT(EIGHT(EIGHT(leaf();)))
+    __asm__ volatile("");
+}
+
 /* ---- complaint 11: C++ operators; pool.c has some that bypass malloc */
 
 extern void *_Znwm(size_t) __attribute__((weak));
@@ -474,9 +490,10 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(void);
     } scenarios[] = {
-        {"entries", entries}, {"storm", storm},     {"forever", forever},     {"forks", forks},     {"loads", loads},
-        {"signals", signals}, {"threads", threads}, {"many", many},           {"windows", windows}, {"growth", growth},
-        {"stacks", stacks},   {"exits", exits},     {"operators", operators},
+        {"entries", entries}, {"storm", storm},         {"forever", forever}, {"forks", forks},
+        {"loads", loads},     {"signals", signals},     {"threads", threads}, {"many", many},
+        {"windows", windows}, {"growth", growth},       {"stacks", stacks},   {"close_calls", close_calls},
+        {"exits", exits},     {"operators", operators},
     };
     const char *fd = getenv("ACCOUNT_FD");
     MUST(argc > 1 && fd);

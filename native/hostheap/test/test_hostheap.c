@@ -426,6 +426,27 @@ static void all_stacks(void **state)
     end(&r);
 }
 
+/* Every frame has its place, also where more calls than places lie side by side. */
+static void close_calls(void **state)
+{
+    (void)state;
+    struct run r;
+    begin(&r, &(struct sizes){0}, "close_calls", 0);
+    expect_end(&r);
+    expect_account(&r, 1, false);
+    struct live *list;
+    size_t count = read_ledger(&r.c, 1, &list);
+    for (int i = 1; i <= 512; i++) {
+        const struct ms_heap_stack *s = stack_record(&r.c, find_live(list, count, r.account->blocks[i].address)->stack);
+        const uint32_t *frames = (const uint32_t *)(s + 1);
+        assert_true(s->natives >= 3);
+        for (int f = 0; f < s->natives; f++)
+            assert_true(frames[f] != 0);
+    }
+    free(list);
+    end(&r);
+}
+
 static void overflow(void **state)
 {
     (void)state;
@@ -527,6 +548,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(second_window),
         cmocka_unit_test(growing_block),
         cmocka_unit_test(sampling),
+        cmocka_unit_test(close_calls),
         cmocka_unit_test(few_stacks),
         cmocka_unit_test(all_stacks),
         cmocka_unit_test(overflow),
